@@ -1,0 +1,1 @@
+//! The inbox: decisions, expiry and feedback.

@@ -1,0 +1,1 @@
+//! Wake-ups and events: one trait, JetStream and in-process.

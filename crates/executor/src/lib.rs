@@ -1,0 +1,1 @@
+//! Takes wake-ups, claims runs and drives them.

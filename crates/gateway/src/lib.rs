@@ -1,0 +1,1 @@
+//! The public edge: gRPC, gRPC-web and the web pages.

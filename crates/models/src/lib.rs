@@ -1,0 +1,1 @@
+//! Model providers, tiers and failover, usage, and the scripted model.

@@ -1,0 +1,1 @@
+//! Deliveries: signed webhooks, retries and agent logs.

@@ -1,0 +1,1 @@
+//! Agents, revisions and roles: validates, deploys and serves compiled revisions.

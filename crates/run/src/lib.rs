@@ -1,0 +1,49 @@
+//! The run core: what a run is, and nothing about where it is stored or who performs it.
+//!
+//! A run's **timeline** is an ordered list of [`Step`]s and the only truth. [`RunState`] is a fold
+//! over it and has four verbs:
+//!
+//! * [`RunState::apply`] takes a step that happened; history cannot be argued with.
+//! * [`RunState::decide`] takes an [`Input`] from outside and answers with the steps that it causes,
+//!   or with a [`Refusal`].
+//! * [`RunState::next`] says what is owed: effects to perform, something to wait for, or nothing.
+//! * [`RunState::messages`] is the conversation as the model may see it: well-formed whatever was
+//!   approved, denied, left open, interrupted or cancelled (S4.8).
+//!
+//! The crate is pure: no clock, no randomness, no I/O, no iteration in hash order. Time and ids come
+//! in as arguments, so the same inputs always give the same run.
+
+mod actor;
+mod chain;
+mod digest;
+mod failure;
+mod id;
+pub mod limits;
+mod state;
+mod step;
+mod summary;
+mod time;
+mod transcript;
+
+pub use actor::{Actor, UnknownActor};
+pub use chain::{Broken, ChainKey, ChainKeys, Head, Recorded, Seal, StoredLink, verify};
+pub use digest::{CallDigest, Digest, Fingerprint, NotADigest};
+pub use failure::{FailureCode, advice};
+pub use id::{
+    AgentName, ApprovalId, BadName, CallId, Namespace, PrincipalId, RevisionId, RunId, TaskId,
+    ToolSetId, WorkerId,
+};
+pub use state::{
+    ActionStatus, Answer, ApprovalOutcome, Call, Clearance, Corrupt, Decision, DecisionItem, Effect,
+    Finished, HeldCall, Input, Judgement, ModelFailure, Next, Outcome, Phase, Proposed, Refusal,
+    Response, Ruling, RunState, Start, Status, Target, ToolOutput, WaitFor,
+};
+pub use step::{
+    AssistantMessage, AwaitingApproval, AwaitingInput, Cancelled, Completion, DenyCause, EndedBy,
+    Failed, IdempotencyKey, ModelFailover, RepeatLoop, Retried, Source, Step, StepError, StepKind,
+    TakenOver, Thinking, ToolApproved, ToolBlocked, ToolCall, ToolDenied, ToolOutcome, ToolResult, ToolStarted,
+    ToolsListed, TriggerReceived, Trust, Usage, UserMessage, Verdict,
+};
+pub use summary::summarise;
+pub use time::Timestamp;
+pub use transcript::{CallMessage, Message, ResultMessage, ThinkingMessage};

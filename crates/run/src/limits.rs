@@ -1,0 +1,36 @@
+//! The rails of S4 and the sizes of S3.8: none of them is configurable, except where said.
+
+use std::time::Duration;
+
+/// Think-and-call cycles of a run, over all resumes and retries (S4.1).
+pub const MAX_CYCLES: u32 = 20;
+
+/// From the request to the last byte of one model answer (S4.2).
+pub const MODEL_ANSWER: Duration = Duration::from_secs(5 * 60);
+
+/// How many of the last calls the repeat-loop breaker looks at (S4.3).
+pub const LOOP_WINDOW: usize = 20;
+
+/// The identical call in a row that is stopped, and each one after it (S4.3).
+pub const LOOP_THRESHOLD: usize = 3;
+
+/// Retries of one run, by hand and automatic together (S1.5).
+pub const MAX_RETRIES: u32 = 5;
+
+/// Takeovers without progress between them, after which a run is failed.
+pub const MAX_TAKEOVERS: u32 = 5;
+
+/// Calls in one answer; those beyond it are answered with an error.
+pub const MAX_CALLS_PER_ANSWER: usize = 64;
+
+/// How long an approval waits when the bundle does not say (S6.8).
+pub const APPROVAL_TIMEOUT: Duration = Duration::from_secs(60 * 60);
+
+/// How long a tool may take when the bundle does not say (S3.8).
+pub const TOOL_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// How large a tool's result may be before it is cut, when the bundle does not say (S3.8), in bytes.
+pub const MAX_RESULT_BYTES: usize = 256 * 1024;
+
+/// The largest task input, message or reason that is taken from outside, in bytes.
+pub const MAX_TEXT_BYTES: usize = 1024 * 1024;

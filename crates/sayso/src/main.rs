@@ -1,0 +1,2 @@
+//! sayso.
+fn main() {}

@@ -1,0 +1,1 @@
+//! Admits runs; watches over workers, stalled runs, wake-ups and unpublished events.

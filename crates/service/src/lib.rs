@@ -1,0 +1,1 @@
+//! What every service shares: configuration, telemetry, health, internal authentication, start and drain.

@@ -1,0 +1,1 @@
+//! Timelines and tables on Postgres and SQLite.

@@ -1,0 +1,1 @@
+//! Tools: MCP servers, built-ins, argument validation, limits and the one dispatcher.

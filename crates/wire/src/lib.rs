@@ -1,0 +1,1 @@
+//! The wire: generated protobuf types, conversions, CloudEvents and subject names.

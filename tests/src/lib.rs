@@ -1,0 +1,1 @@
+//! Builders for the tests of the whole.
