@@ -38,8 +38,12 @@ impl FromStr for Actor {
     fn from_str(text: &str) -> Result<Self, UnknownActor> {
         let unknown = || UnknownActor(text.to_owned());
         match text.split_once(':') {
-            Some(("principal", id)) => PrincipalId::new(id).map(Actor::Principal).map_err(|_| unknown()),
-            Some(("agent", name)) => AgentName::new(name).map(Actor::Agent).map_err(|_| unknown()),
+            Some(("principal", id)) => PrincipalId::new(id)
+                .map(Actor::Principal)
+                .map_err(|_| unknown()),
+            Some(("agent", name)) => AgentName::new(name)
+                .map(Actor::Agent)
+                .map_err(|_| unknown()),
             None if text == "system" => Ok(Actor::System),
             _ => Err(unknown()),
         }

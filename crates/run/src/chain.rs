@@ -29,7 +29,10 @@ pub struct ChainKey {
 impl ChainKey {
     /// A key of 32 bytes; the id is stored with each seal.
     pub fn new(id: impl Into<String>, secret: [u8; 32]) -> Self {
-        Self { id: id.into(), secret }
+        Self {
+            id: id.into(),
+            secret,
+        }
     }
 
     /// The id.
@@ -38,7 +41,8 @@ impl ChainKey {
     }
 
     fn mac(&self, run: &str, hash: &Digest) -> Hmac<Sha256> {
-        let mut mac = Hmac::<Sha256>::new_from_slice(&self.secret).expect("HMAC takes keys of any length");
+        let mut mac =
+            Hmac::<Sha256>::new_from_slice(&self.secret).expect("HMAC takes keys of any length");
         mac.update(run.as_bytes());
         mac.update(hash.as_bytes());
         mac
@@ -46,11 +50,16 @@ impl ChainKey {
 
     /// Seals the head of a chain.
     pub fn seal(&self, chain: &str, hash: &Digest) -> Seal {
-        Seal { key: self.id.clone(), mac: Digest::from_bytes(self.mac(chain, hash).finalize().into_bytes().into()) }
+        Seal {
+            key: self.id.clone(),
+            mac: Digest::from_bytes(self.mac(chain, hash).finalize().into_bytes().into()),
+        }
     }
 
     fn holds(&self, chain: &str, hash: &Digest, seal: &Seal) -> bool {
-        self.mac(chain, hash).verify_slice(seal.mac.as_bytes()).is_ok()
+        self.mac(chain, hash)
+            .verify_slice(seal.mac.as_bytes())
+            .is_ok()
     }
 }
 
@@ -93,7 +102,11 @@ pub struct Head {
 
 impl Head {
     /// Before the first step.
-    pub const START: Head = Head { seq: 0, at: Timestamp::from_micros(0), hash: Digest::ZERO };
+    pub const START: Head = Head {
+        seq: 0,
+        at: Timestamp::from_micros(0),
+        hash: Digest::ZERO,
+    };
 }
 
 /// A step with its place in the chain, as stored.
@@ -117,22 +130,60 @@ pub struct Recorded<S = Step> {
 
 impl Recorded {
     /// Puts a step at the end of a chain. A time before the head's is moved up to it.
-    pub fn chain(head: &Head, run: &RunId, at: Timestamp, actor: Actor, step: Step, key: &ChainKey) -> (Self, String) {
+    pub fn chain(
+        head: &Head,
+        run: &RunId,
+        at: Timestamp,
+        actor: Actor,
+        step: Step,
+        key: &ChainKey,
+    ) -> (Self, String) {
         let content = step.encode();
         let content_sha256 = Digest::of(content.as_bytes());
         let (seq, at, kind) = (head.seq + 1, at.max(head.at), step.kind());
-        let hash = link(&head.hash, seq, at, &actor, kind.as_str(), kind.version(), &content_sha256);
+        let hash = link(
+            &head.hash,
+            seq,
+            at,
+            &actor,
+            kind.as_str(),
+            kind.version(),
+            &content_sha256,
+        );
         let seal = kind.is_sealed().then(|| key.seal(run.as_str(), &hash));
-        (Self { seq, at, actor, step, content_sha256, hash, seal }, content)
+        (
+            Self {
+                seq,
+                at,
+                actor,
+                step,
+                content_sha256,
+                hash,
+                seal,
+            },
+            content,
+        )
     }
 
     /// The chain's head after this step.
     pub fn head(&self) -> Head {
-        Head { seq: self.seq, at: self.at, hash: self.hash }
+        Head {
+            seq: self.seq,
+            at: self.at,
+            hash: self.hash,
+        }
     }
 }
 
-fn link(previous: &Digest, seq: u64, at: Timestamp, actor: &Actor, kind: &str, version: u16, content: &Digest) -> Digest {
+fn link(
+    previous: &Digest,
+    seq: u64,
+    at: Timestamp,
+    actor: &Actor,
+    kind: &str,
+    version: u16,
+    content: &Digest,
+) -> Digest {
     Digest::of_parts(&[
         previous.as_bytes(),
         &seq.to_be_bytes(),
@@ -188,7 +239,11 @@ pub fn verify<'a>(
     for step in steps {
         let seq = head.seq + 1;
         check(run, &head, step, keys).map_err(|why| Broken { seq, why })?;
-        head = Head { seq: step.seq, at: step.at, hash: step.hash };
+        head = Head {
+            seq: step.seq,
+            at: step.at,
+            hash: step.hash,
+        };
     }
     Ok(head)
 }
@@ -205,15 +260,30 @@ fn check(run: &RunId, head: &Head, step: &StoredLink, keys: &ChainKeys) -> Resul
     {
         return Err("its content was changed".into());
     }
-    if step.hash != link(&head.hash, step.seq, step.at, &step.actor, &step.kind, step.version, &step.content_sha256) {
+    if step.hash
+        != link(
+            &head.hash,
+            step.seq,
+            step.at,
+            &step.actor,
+            &step.kind,
+            step.version,
+            &step.content_sha256,
+        )
+    {
         return Err("its hash does not follow from the step before and its own fields".into());
     }
-    let must_seal = StepKind::ALL.iter().any(|kind| kind.as_str() == step.kind && kind.is_sealed());
+    let must_seal = StepKind::ALL
+        .iter()
+        .any(|kind| kind.as_str() == step.kind && kind.is_sealed());
     match &step.seal {
         None if must_seal => Err("its seal is missing".into()),
         None => Ok(()),
         Some(seal) => match keys.0.get(&seal.key) {
-            None => Err(format!("its seal was made with key `{}`, which is not configured", seal.key)),
+            None => Err(format!(
+                "its seal was made with key `{}`, which is not configured",
+                seal.key
+            )),
             Some(key) if key.holds(run.as_str(), &step.hash, seal) => Ok(()),
             Some(_) => Err("its seal does not fit".into()),
         },

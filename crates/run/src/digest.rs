@@ -86,7 +86,11 @@ pub struct Fingerprint(Digest);
 impl Fingerprint {
     /// The fingerprint of a call.
     pub fn of(tool: &str, args: &str) -> Self {
-        Self(Digest::of_parts(&[b"sayso.fingerprint", tool.as_bytes(), args.as_bytes()]))
+        Self(Digest::of_parts(&[
+            b"sayso.fingerprint",
+            tool.as_bytes(),
+            args.as_bytes(),
+        ]))
     }
 }
 
@@ -133,17 +137,30 @@ mod tests {
 
     #[test]
     fn parts_cannot_be_shifted_into_one_another() {
-        assert_ne!(Digest::of_parts(&[b"ab", b"c"]), Digest::of_parts(&[b"a", b"bc"]));
+        assert_ne!(
+            Digest::of_parts(&[b"ab", b"c"]),
+            Digest::of_parts(&[b"a", b"bc"])
+        );
         assert_ne!(Digest::of_parts(&[b"ab"]), Digest::of_parts(&[b"ab", b""]));
     }
 
     /// S6.1: every part of the binding changes the digest.
     #[test]
     fn a_call_digest_covers_every_part() {
-        let (run, call, definition) = (RunId::new("run_1").unwrap(), CallId::of(1, 1), Digest::of(b"d"));
+        let (run, call, definition) = (
+            RunId::new("run_1").unwrap(),
+            CallId::of(1, 1),
+            Digest::of(b"d"),
+        );
         let base = CallDigest::of(&run, &call, "a.b", &definition, "{}");
         let others = [
-            CallDigest::of(&RunId::new("run_2").unwrap(), &call, "a.b", &definition, "{}"),
+            CallDigest::of(
+                &RunId::new("run_2").unwrap(),
+                &call,
+                "a.b",
+                &definition,
+                "{}",
+            ),
             CallDigest::of(&run, &CallId::of(1, 2), "a.b", &definition, "{}"),
             CallDigest::of(&run, &call, "a.c", &definition, "{}"),
             CallDigest::of(&run, &call, "a.b", &Digest::of(b"e"), "{}"),

@@ -39,15 +39,21 @@ pub fn advice(code: &str) -> &'static str {
         FailureCode::INTERRUPTED => {
             "Find out whether the named call took effect, then retry; the model is told that its outcome is unknown."
         }
-        FailureCode::PROVIDER_UNAVAILABLE => "Retry by hand once the models of the tier are available again.",
+        FailureCode::PROVIDER_UNAVAILABLE => {
+            "Retry by hand once the models of the tier are available again."
+        }
         FailureCode::PROVIDER_REFUSED => {
             "Correct what the provider names (key, model, request), then retry."
         }
         FailureCode::CONTEXT_LENGTH => {
             "Give the agent a smaller task, shorter instructions or fewer tools; a retry would be refused again."
         }
-        FailureCode::TOOLS_UNAVAILABLE => "Check that the named server starts and answers, then retry.",
-        FailureCode::UNKNOWN_TIER => "Add the tier to the configuration or name another one in the bundle, then retry.",
+        FailureCode::TOOLS_UNAVAILABLE => {
+            "Check that the named server starts and answers, then retry."
+        }
+        FailureCode::UNKNOWN_TIER => {
+            "Add the tier to the configuration or name another one in the bundle, then retry."
+        }
         _ => "Read the last step of the timeline; retry once the cause is gone.",
     }
 }

@@ -78,13 +78,17 @@ macro_rules! text_id {
 
 fn is_name(text: &str) -> bool {
     (1..=63).contains(&text.len())
-        && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+        && text
+            .bytes()
+            .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
 }
 
 fn is_id(text: &str, prefix: &str) -> bool {
     text.strip_prefix(prefix).is_some_and(|rest| {
         (1..=64).contains(&rest.len())
-            && rest.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
+            && rest
+                .bytes()
+                .all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
     })
 }
 
@@ -134,7 +138,11 @@ impl CallId {
 impl ApprovalId {
     /// The approval of a call: derived, so that proposing it twice cannot make two.
     pub fn of(run: &RunId, call: &CallId) -> Self {
-        let digest = Digest::of_parts(&[b"sayso.approval", run.as_str().as_bytes(), call.as_str().as_bytes()]);
+        let digest = Digest::of_parts(&[
+            b"sayso.approval",
+            run.as_str().as_bytes(),
+            call.as_str().as_bytes(),
+        ]);
         Self(format!("apr_{}", &digest.to_hex()[..32]).into())
     }
 }
@@ -165,6 +173,9 @@ mod tests {
         let one = ApprovalId::of(&run, &CallId::of(1, 1));
         assert_eq!(one, ApprovalId::of(&run, &CallId::of(1, 1)));
         assert_ne!(one, ApprovalId::of(&run, &CallId::of(1, 2)));
-        assert_ne!(one, ApprovalId::of(&RunId::new("run_2").unwrap(), &CallId::of(1, 1)));
+        assert_ne!(
+            one,
+            ApprovalId::of(&RunId::new("run_2").unwrap(), &CallId::of(1, 1))
+        );
     }
 }

@@ -34,15 +34,15 @@ pub use id::{
     ToolSetId, WorkerId,
 };
 pub use state::{
-    ActionStatus, Answer, ApprovalOutcome, Call, Clearance, Corrupt, Decision, DecisionItem, Effect,
-    Finished, HeldCall, Input, Judgement, ModelFailure, Next, Outcome, Phase, Proposed, Refusal,
-    Response, Ruling, RunState, Start, Status, Target, ToolOutput, WaitFor,
+    ActionStatus, Answer, ApprovalOutcome, Call, Clearance, Corrupt, Decision, DecisionItem,
+    Effect, Finished, HeldCall, Input, Judgement, ModelFailure, Next, Outcome, Phase, Placeholder,
+    Proposed, Refusal, Response, Ruling, RunState, Start, Status, Target, ToolOutput, WaitFor,
 };
 pub use step::{
     AssistantMessage, AwaitingApproval, AwaitingInput, Cancelled, Completion, DenyCause, EndedBy,
     Failed, IdempotencyKey, ModelFailover, RepeatLoop, Retried, Source, Step, StepError, StepKind,
-    TakenOver, Thinking, ToolApproved, ToolBlocked, ToolCall, ToolDenied, ToolOutcome, ToolResult, ToolStarted,
-    ToolsListed, TriggerReceived, Trust, Usage, UserMessage, Verdict,
+    TakenOver, Thinking, ToolApproved, ToolBlocked, ToolCall, ToolDenied, ToolOutcome, ToolResult,
+    ToolStarted, ToolsListed, TriggerReceived, Trust, Usage, UserMessage, Verdict,
 };
 pub use summary::summarise;
 pub use time::Timestamp;

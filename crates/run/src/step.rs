@@ -113,6 +113,9 @@ pub struct ToolsListed {
 pub struct UserMessage {
     /// The text.
     pub text: String,
+    /// The calls of `ask_person` that it answers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub answers: Vec<CallId>,
     /// The key of the request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idempotency: Option<IdempotencyKey>,
@@ -571,9 +574,18 @@ mod tests {
     /// S2.2: what this version does not know is told apart from what is broken.
     #[test]
     fn an_unknown_type_or_version_is_not_a_broken_step() {
-        assert!(matches!(Step::decode("dream", 1, "{}"), Err(StepError::Unknown { .. })));
-        assert!(matches!(Step::decode("retried", 2, "{}"), Err(StepError::Unknown { .. })));
-        assert!(matches!(Step::decode("retried", 1, "{}"), Err(StepError::Content { .. })));
+        assert!(matches!(
+            Step::decode("dream", 1, "{}"),
+            Err(StepError::Unknown { .. })
+        ));
+        assert!(matches!(
+            Step::decode("retried", 2, "{}"),
+            Err(StepError::Unknown { .. })
+        ));
+        assert!(matches!(
+            Step::decode("retried", 1, "{}"),
+            Err(StepError::Content { .. })
+        ));
         assert_eq!(
             Step::decode("retried", 1, r#"{"attempt":1,"later":true}"#).unwrap(),
             Step::Retried(Retried { attempt: 1 })

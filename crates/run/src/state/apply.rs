@@ -1,0 +1,487 @@
+//! Folding: history cannot be argued with. A step that cannot have happened makes the timeline
+//! corrupt, which stops the run loudly; it is never skipped.
+
+use std::collections::BTreeMap;
+
+use thiserror::Error;
+
+use super::call::ApprovalOutcome;
+use super::{Call, Clearance, End, Entry, Finished, HeldCall, Outcome, Phase, RunState};
+use crate::actor::Actor;
+use crate::chain::{Head, Recorded};
+use crate::digest::{CallDigest, Digest, Fingerprint};
+use crate::id::{CallId, PrincipalId, RunId};
+use crate::step::{
+    AssistantMessage, Cancelled, DenyCause, Step, ToolApproved, ToolBlocked, ToolCall, ToolDenied,
+    ToolResult, ToolStarted, Usage, UserMessage,
+};
+use crate::time::Timestamp;
+
+/// A timeline that cannot have come about.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("the timeline of {run} is corrupt at step {seq}: {why}")]
+pub struct Corrupt {
+    /// The run.
+    pub run: RunId,
+    /// The step that does not fit.
+    pub seq: u64,
+    /// Why it does not.
+    pub why: String,
+}
+
+impl RunState {
+    /// The state after the first step.
+    pub fn begin(run: RunId, first: &Recorded) -> Result<Self, Corrupt> {
+        let Step::TriggerReceived(trigger) = &first.step else {
+            return Err(Corrupt {
+                run,
+                seq: first.seq,
+                why: "it does not begin with `trigger_received`".into(),
+            });
+        };
+        if first.seq != 1 {
+            return Err(Corrupt {
+                run,
+                seq: first.seq,
+                why: "its first step is not number 1".into(),
+            });
+        }
+        Ok(Self {
+            run,
+            head: first.head(),
+            started_at: first.at,
+            begun: false,
+            tools: None,
+            end: None,
+            ended_at: None,
+            cycles: 0,
+            usage: Usage::default(),
+            retries: 0,
+            takeovers: 0,
+            worker: None,
+            calls: Vec::new(),
+            call_index: BTreeMap::new(),
+            seen: Vec::new(),
+            unseen: vec![(1, Entry::User(trigger.input.clone()))],
+            thinking: Vec::new(),
+            announced: 0,
+            goes_on: false,
+            keys: BTreeMap::new(),
+            trigger: trigger.clone(),
+        })
+    }
+
+    /// The state after a whole timeline; `None` if there are no steps.
+    pub fn fold<'a>(
+        run: &RunId,
+        steps: impl IntoIterator<Item = &'a Recorded>,
+    ) -> Result<Option<Self>, Corrupt> {
+        let mut steps = steps.into_iter();
+        let Some(first) = steps.next() else {
+            return Ok(None);
+        };
+        let mut state = Self::begin(run.clone(), first)?;
+        for step in steps {
+            state.apply(step)?;
+        }
+        Ok(Some(state))
+    }
+
+    /// Takes the next step of the timeline.
+    pub fn apply(&mut self, recorded: &Recorded) -> Result<(), Corrupt> {
+        let corrupt = |run: &RunId, why: String| Corrupt {
+            run: run.clone(),
+            seq: recorded.seq,
+            why,
+        };
+        if recorded.seq != self.head.seq + 1 {
+            return Err(corrupt(
+                &self.run,
+                format!("step {} was expected", self.head.seq + 1),
+            ));
+        }
+        let was_terminal = self.end.is_some();
+        self.head = Head {
+            seq: recorded.seq,
+            at: recorded.at,
+            hash: recorded.hash,
+        };
+        self.apply_step(recorded)
+            .map_err(|why| corrupt(&self.run, why))?;
+        if was_terminal && self.end.is_some() && !matches!(recorded.step, Step::ToolResult(_)) {
+            return Err(corrupt(
+                &self.run,
+                format!("`{}` after the end", recorded.step.kind()),
+            ));
+        }
+        Ok(())
+    }
+
+    fn apply_step(&mut self, recorded: &Recorded) -> Result<(), String> {
+        let (seq, at) = (recorded.seq, recorded.at);
+        match &recorded.step {
+            Step::TriggerReceived(_) => return Err("a second `trigger_received`".into()),
+            Step::ToolsListed(listed) => {
+                self.begun = true;
+                self.tools = Some(listed.set.clone());
+            }
+            Step::UserMessage(message) => self.user_message(&recorded.actor, message, seq)?,
+            Step::Thinking(thinking) => self.thinking.push(thinking.clone()),
+            Step::AssistantMessage(message) => self.assistant_message(message)?,
+            Step::ToolCall(call) => self.tool_call(call, at)?,
+            Step::ToolBlocked(blocked) => self.tool_blocked(blocked, seq, at)?,
+            Step::ToolApproved(approved) => self.tool_approved(&recorded.actor, approved, at)?,
+            Step::ToolDenied(denied) => self.tool_denied(&recorded.actor, denied, seq, at)?,
+            Step::ToolStarted(started) => self.tool_started(started)?,
+            Step::TakenOver(taken) => self.taken_over(taken),
+            Step::ToolResult(result) => self.tool_result(result, seq)?,
+            Step::RepeatLoop(repeated) => {
+                let outcome = Outcome::RepeatLoop {
+                    count: repeated.count,
+                };
+                self.finish(&repeated.call, outcome, seq)?;
+            }
+            // What is waited for follows from the calls; these tell people.
+            Step::AwaitingApproval(_) | Step::ModelFailover(_) => {}
+            Step::AwaitingInput(asked) => {
+                self.call_in(&asked.call, |phase| matches!(phase, Phase::Proposed))?
+                    .phase = Phase::Asked;
+            }
+            Step::Completion(completion) => {
+                self.begun = true;
+                self.ended_at = Some(at);
+                self.end = Some(End::Completed {
+                    output: completion.output.clone(),
+                    ended_by: completion.ended_by,
+                });
+            }
+            Step::Failed(failed) => {
+                self.begun = true;
+                self.ended_at = Some(at);
+                for id in &failed.unknown {
+                    self.call_in(id, |phase| matches!(phase, Phase::Unknown { .. }))?
+                        .unknown = true;
+                }
+                self.end = Some(End::Failed(failed.clone()));
+            }
+            Step::Cancelled(cancelled) => self.cancelled(&recorded.actor, cancelled, at),
+            Step::Retried(retried) => {
+                if !matches!(self.end, Some(End::Failed(_))) {
+                    return Err("`retried` although it had not failed".into());
+                }
+                self.retries = retried.attempt;
+                self.takeovers = 0;
+                self.end = None;
+                self.ended_at = None;
+            }
+        }
+        Ok(())
+    }
+
+    fn user_message(
+        &mut self,
+        actor: &Actor,
+        message: &UserMessage,
+        seq: u64,
+    ) -> Result<(), String> {
+        if let (Actor::Principal(by), Some(key)) = (actor, &message.idempotency) {
+            self.keys
+                .insert((by.to_string(), key.key.clone()), key.clone());
+        }
+        for call in &message.answers {
+            let outcome = Outcome::Result {
+                outcome: crate::step::ToolOutcome::Ok,
+                content: message.text.clone(),
+            };
+            self.finish(call, outcome, seq)?;
+        }
+        if message.answers.is_empty() {
+            let entry = Entry::User(message.text.clone());
+            self.unseen.push((seq, entry));
+        }
+        self.goes_on = true;
+        Ok(())
+    }
+
+    fn cancelled(&mut self, actor: &Actor, cancelled: &Cancelled, at: Timestamp) {
+        if let (Actor::Principal(by), Some(key)) = (actor, &cancelled.idempotency) {
+            self.keys
+                .insert((by.to_string(), key.key.clone()), key.clone());
+        }
+        self.begun = true;
+        self.ended_at = Some(at);
+        self.end = Some(End::Cancelled);
+    }
+
+    /// Moves what the request showed the model before the answer, keeps the rest for the next
+    /// request, and gives every call of the answer before that had no result in the request its
+    /// placeholder (S4.8, S6.5).
+    fn assistant_message(&mut self, message: &AssistantMessage) -> Result<(), String> {
+        if message.cycle != self.cycles + 1 {
+            return Err(format!(
+                "answer {} after {} cycles",
+                message.cycle, self.cycles
+            ));
+        }
+        if self.announced > 0 {
+            return Err(format!(
+                "{} calls of the answer before are missing",
+                self.announced
+            ));
+        }
+        let mut late = Vec::new();
+        for call in self
+            .calls
+            .iter_mut()
+            .filter(|call| call.placeheld.is_none())
+        {
+            match &call.phase {
+                Phase::Finished(finished) if finished.seq <= message.seen => {}
+                Phase::Finished(finished) => {
+                    call.placeheld = Some(call.placeholder());
+                    late.push((finished.seq, Entry::LateResult(call.id.clone())));
+                }
+                Phase::Proposed
+                | Phase::Held
+                | Phase::Asked
+                | Phase::Cleared
+                | Phase::Started { .. }
+                | Phase::Unknown { .. } => {
+                    call.placeheld = Some(call.placeholder());
+                }
+            }
+        }
+        self.unseen.extend(late);
+        self.unseen.sort_by_key(|(seq, _)| *seq);
+        let still_unseen = self
+            .unseen
+            .split_off(self.unseen.partition_point(|(seq, _)| *seq <= message.seen));
+        let shown = std::mem::replace(&mut self.unseen, still_unseen);
+        self.seen.extend(shown.into_iter().map(|(_, entry)| entry));
+        self.seen.push(Entry::Assistant {
+            text: message.text.clone(),
+            model: message.model.clone(),
+            thinking: std::mem::take(&mut self.thinking),
+            calls: Vec::new(),
+        });
+        self.announced = message.calls;
+        self.cycles = message.cycle;
+        self.usage += message.usage;
+        self.takeovers = 0;
+        self.goes_on = !self.unseen.is_empty();
+        Ok(())
+    }
+
+    fn tool_call(&mut self, step: &ToolCall, at: Timestamp) -> Result<(), String> {
+        let Some(Entry::Assistant { calls, .. }) = self.seen.last_mut() else {
+            return Err("a call without an answer".into());
+        };
+        if self.announced == 0 || self.call_index.contains_key(&step.call) {
+            return Err(format!("{} was not announced", step.call));
+        }
+        calls.push(step.call.clone());
+        self.announced -= 1;
+        let definition = step.definition.unwrap_or(Digest::ZERO);
+        self.call_index.insert(step.call.clone(), self.calls.len());
+        self.calls.push(Call {
+            id: step.call.clone(),
+            cycle: self.cycles,
+            tool: step.tool.clone(),
+            model_name: step.model_name.clone(),
+            args: step.args.clone(),
+            definition: step.definition,
+            digest: CallDigest::of(&self.run, &step.call, &step.tool, &definition, &step.args),
+            fingerprint: Fingerprint::of(&step.tool, &step.args),
+            proposed_at: at,
+            phase: Phase::Proposed,
+            clearance: None,
+            approval: None,
+            unknown: false,
+            placeheld: None,
+        });
+        Ok(())
+    }
+
+    fn tool_blocked(&mut self, step: &ToolBlocked, seq: u64, at: Timestamp) -> Result<(), String> {
+        let call = self.call_in(&step.call, |phase| matches!(phase, Phase::Proposed))?;
+        call.phase = Phase::Held;
+        call.approval = Some(HeldCall {
+            id: step.approval.clone(),
+            rule: step.rule.clone(),
+            reason: step.reason.clone(),
+            summary: step.summary.clone(),
+            requested_at: at,
+            expires_at: step.expires_at,
+            seq,
+            outcome: None,
+        });
+        Ok(())
+    }
+
+    fn tool_approved(
+        &mut self,
+        actor: &Actor,
+        step: &ToolApproved,
+        at: Timestamp,
+    ) -> Result<(), String> {
+        let by = person(actor).ok_or("an approval by nobody")?;
+        let call = self.call_in(&step.call, |phase| matches!(phase, Phase::Held))?;
+        if call.digest != step.digest {
+            return Err(format!(
+                "the approval of {} is bound to another call",
+                step.call
+            ));
+        }
+        call.phase = Phase::Cleared;
+        call.clearance = Some(Clearance::Person(by.clone()));
+        if let Some(approval) = &mut call.approval {
+            approval.outcome = Some(ApprovalOutcome {
+                denied: None,
+                by: Some(by),
+                reason: step.reason.clone(),
+                at,
+            });
+        }
+        self.goes_on |= step.goes_on;
+        Ok(())
+    }
+
+    fn tool_denied(
+        &mut self,
+        actor: &Actor,
+        step: &ToolDenied,
+        seq: u64,
+        at: Timestamp,
+    ) -> Result<(), String> {
+        let call = self.call_in(&step.call, |phase| {
+            matches!(
+                phase,
+                Phase::Proposed | Phase::Held | Phase::Asked | Phase::Cleared
+            )
+        })?;
+        if let Some(approval) = call
+            .approval
+            .as_mut()
+            .filter(|approval| approval.outcome.is_none())
+        {
+            approval.outcome = Some(ApprovalOutcome {
+                denied: Some(step.cause),
+                by: person(actor),
+                reason: step.reason.clone(),
+                at,
+            });
+        }
+        let quiet = step.cause == DenyCause::Superseded;
+        let outcome = Outcome::Denied {
+            cause: step.cause,
+            reason: step.reason.clone(),
+        };
+        self.finish(&step.call, outcome, seq)?;
+        if quiet {
+            self.unseen
+                .retain(|(_, entry)| *entry != Entry::LateResult(step.call.clone()));
+        }
+        self.goes_on |= step.goes_on;
+        Ok(())
+    }
+
+    fn tool_started(&mut self, step: &ToolStarted) -> Result<(), String> {
+        let person_needed = step.approval.is_some();
+        let call = self.call_in(&step.call, |phase| match phase {
+            Phase::Proposed => !person_needed,
+            Phase::Cleared => person_needed,
+            Phase::Unknown { idempotent, .. } => *idempotent,
+            Phase::Held | Phase::Asked | Phase::Started { .. } | Phase::Finished(_) => false,
+        })?;
+        if call.digest != step.digest {
+            return Err(format!(
+                "what started as {} is not what was let through",
+                step.call
+            ));
+        }
+        if let Some(rule) = &step.rule {
+            call.clearance = Some(Clearance::Rule(rule.clone()));
+        }
+        call.phase = Phase::Started {
+            worker: step.worker.clone(),
+            idempotent: step.idempotent,
+        };
+        self.worker = Some(step.worker.clone());
+        Ok(())
+    }
+
+    fn taken_over(&mut self, step: &crate::step::TakenOver) {
+        self.worker = Some(step.worker.clone());
+        self.takeovers += 1;
+        for call in &mut self.calls {
+            if let Phase::Started { worker, idempotent } = &call.phase
+                && *worker != step.worker
+            {
+                call.phase = Phase::Unknown {
+                    worker: worker.clone(),
+                    idempotent: *idempotent,
+                };
+            }
+        }
+    }
+
+    fn tool_result(&mut self, step: &ToolResult, seq: u64) -> Result<(), String> {
+        let outcome = Outcome::Result {
+            outcome: step.outcome,
+            content: step.content.clone(),
+        };
+        self.takeovers = 0;
+        self.finish(&step.call, outcome, seq)
+    }
+
+    /// Settles a call. If the model was told that it has no result, the result becomes a note.
+    fn finish(&mut self, id: &CallId, outcome: Outcome, seq: u64) -> Result<(), String> {
+        let call = self.call_in(id, |phase| !matches!(phase, Phase::Finished(_)))?;
+        call.phase = Phase::Finished(Finished { outcome, seq });
+        if call.placeheld.is_some() {
+            let id = call.id.clone();
+            self.unseen.push((seq, Entry::LateResult(id)));
+        }
+        Ok(())
+    }
+
+    fn call_in(&mut self, id: &CallId, fits: impl Fn(&Phase) -> bool) -> Result<&mut Call, String> {
+        let call = self
+            .call_mut(id)
+            .ok_or_else(|| format!("there is no {id}"))?;
+        if fits(&call.phase) {
+            Ok(call)
+        } else {
+            Err(format!("{id} is in another phase"))
+        }
+    }
+}
+
+fn person(actor: &Actor) -> Option<PrincipalId> {
+    match actor {
+        Actor::Principal(id) => Some(id.clone()),
+        Actor::Agent(_) | Actor::System => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::step::Retried;
+
+    #[test]
+    fn a_timeline_that_begins_otherwise_is_corrupt() {
+        let run = RunId::new("run_1").unwrap();
+        let key = crate::chain::ChainKey::new("k", [1; 32]);
+        let step = Step::Retried(Retried { attempt: 1 });
+        let (recorded, _) = Recorded::chain(
+            &Head::START,
+            &run,
+            Timestamp::default(),
+            Actor::System,
+            step,
+            &key,
+        );
+        assert_eq!(RunState::begin(run, &recorded).unwrap_err().seq, 1);
+    }
+}

@@ -1,0 +1,239 @@
+use crate::digest::{CallDigest, Digest, Fingerprint};
+use crate::id::{ApprovalId, CallId, PrincipalId, WorkerId};
+use crate::step::{DenyCause, ToolOutcome};
+use crate::time::Timestamp;
+
+/// How a call was let through.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Clearance {
+    /// By a rule or setting, without a person.
+    Rule(String),
+    /// By a person.
+    Person(PrincipalId),
+}
+
+/// What came of a call in the end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// The tool's result, or why there is none although it was to run.
+    Result {
+        /// How it ended.
+        outcome: ToolOutcome,
+        /// What the model is told.
+        content: String,
+    },
+    /// It was denied.
+    Denied {
+        /// Why.
+        cause: DenyCause,
+        /// A person's reason or the rule's sentence.
+        reason: Option<String>,
+    },
+    /// The loop breaker stopped it.
+    RepeatLoop {
+        /// The how-manieth identical call in a row it was.
+        count: u32,
+    },
+}
+
+/// A settled call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finished {
+    /// What came of it.
+    pub outcome: Outcome,
+    /// Sequence number of the step that settled it.
+    pub seq: u64,
+}
+
+/// Where a call stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Phase {
+    /// Proposed by the model, not yet judged.
+    Proposed,
+    /// Waits for a person's decision.
+    Held,
+    /// Waits for a person's answer: a call of `ask_person`.
+    Asked,
+    /// A person approved it; it is to run.
+    Cleared,
+    /// Sent, or about to be, by this worker.
+    Started {
+        /// The worker.
+        worker: WorkerId,
+        /// Whether it may be sent again when its outcome is unknown.
+        idempotent: bool,
+    },
+    /// Started by a worker that was lost: it ran, or it did not.
+    Unknown {
+        /// The lost worker.
+        worker: WorkerId,
+        /// Whether it may be sent again.
+        idempotent: bool,
+    },
+    /// Settled.
+    Finished(Finished),
+}
+
+/// The approval of a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HeldCall {
+    /// The approval.
+    pub id: ApprovalId,
+    /// The rule that asked.
+    pub rule: String,
+    /// Why it asked.
+    pub reason: String,
+    /// One sentence for the reviewer.
+    pub summary: String,
+    /// When it was asked for.
+    pub requested_at: Timestamp,
+    /// When it counts as denied.
+    pub expires_at: Timestamp,
+    /// Sequence number of the step that held it.
+    pub seq: u64,
+    /// How it was decided or closed, once it was.
+    pub outcome: Option<ApprovalOutcome>,
+}
+
+/// How an approval was decided or closed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ApprovalOutcome {
+    /// `None`: approved; else why it was denied or closed.
+    pub denied: Option<DenyCause>,
+    /// Who; none for expiry, the run's end and superseding.
+    pub by: Option<PrincipalId>,
+    /// The reason given.
+    pub reason: Option<String>,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// The status of an action (S2.5).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ActionStatus {
+    /// Not yet judged, or waits for a person.
+    PendingReview,
+    /// A rule let it through; under way or unknown.
+    AutoApproved,
+    /// A person let it through; not yet finished.
+    Approved,
+    /// It did not and will not run.
+    Rejected,
+    /// The tool answered.
+    Executed,
+    /// It failed: invalid arguments, the loop breaker, a permission, or the tool's own error.
+    Failed,
+}
+
+impl ActionStatus {
+    /// Every status.
+    pub const ALL: [ActionStatus; 6] = [
+        ActionStatus::PendingReview,
+        ActionStatus::AutoApproved,
+        ActionStatus::Approved,
+        ActionStatus::Rejected,
+        ActionStatus::Executed,
+        ActionStatus::Failed,
+    ];
+
+    /// The word that every surface uses.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            ActionStatus::PendingReview => "pending_review",
+            ActionStatus::AutoApproved => "auto_approved",
+            ActionStatus::Approved => "approved",
+            ActionStatus::Rejected => "rejected",
+            ActionStatus::Executed => "executed",
+            ActionStatus::Failed => "failed",
+        }
+    }
+}
+
+/// One call that the model proposed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Call {
+    /// Its id.
+    pub id: CallId,
+    /// The cycle whose answer proposed it.
+    pub cycle: u32,
+    /// The tool as registered.
+    pub tool: String,
+    /// The tool as the model names it.
+    pub model_name: String,
+    /// The exact argument bytes.
+    pub args: String,
+    /// Digest of the tool's definition; none if there is no such tool.
+    pub definition: Option<Digest>,
+    /// What an approval binds.
+    pub digest: CallDigest,
+    /// What makes it the same as another call.
+    pub fingerprint: Fingerprint,
+    /// When it was proposed.
+    pub proposed_at: Timestamp,
+    /// Where it stands.
+    pub phase: Phase,
+    /// How it was let through, once it was.
+    pub clearance: Option<Clearance>,
+    /// Its approval, if one was asked for.
+    pub approval: Option<HeldCall>,
+    /// The worker that sent it was lost and the run failed over it (S4.5).
+    pub unknown: bool,
+    /// What the model was told in place of a result, if it was asked without one: the result then
+    /// reaches it as a note.
+    pub placeheld: Option<Placeholder>,
+}
+
+/// What stands for a result that is not there yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Placeholder {
+    /// A person has not decided.
+    AwaitingReview,
+    /// It was sent, and nobody knows whether it took effect.
+    Unknown,
+}
+
+impl Call {
+    /// Whether it has its one result.
+    pub fn is_finished(&self) -> bool {
+        matches!(self.phase, Phase::Finished(_))
+    }
+
+    /// What stands for its result in a request that is made now.
+    pub(crate) fn placeholder(&self) -> Placeholder {
+        if self.unknown {
+            Placeholder::Unknown
+        } else {
+            Placeholder::AwaitingReview
+        }
+    }
+
+    /// Its status as an action (S2.5).
+    pub fn action_status(&self) -> ActionStatus {
+        match &self.phase {
+            Phase::Proposed | Phase::Held | Phase::Asked => ActionStatus::PendingReview,
+            Phase::Cleared => ActionStatus::Approved,
+            Phase::Started { .. } | Phase::Unknown { .. } => match self.clearance {
+                Some(Clearance::Person(_)) => ActionStatus::Approved,
+                Some(Clearance::Rule(_)) | None => ActionStatus::AutoApproved,
+            },
+            Phase::Finished(finished) => match &finished.outcome {
+                Outcome::Result {
+                    outcome: ToolOutcome::Ok,
+                    ..
+                } => ActionStatus::Executed,
+                Outcome::Result {
+                    outcome:
+                        ToolOutcome::Error
+                        | ToolOutcome::Timeout
+                        | ToolOutcome::InvalidArguments
+                        | ToolOutcome::PermissionDenied
+                        | ToolOutcome::Mismatch
+                        | ToolOutcome::Unreachable,
+                    ..
+                }
+                | Outcome::RepeatLoop { .. } => ActionStatus::Failed,
+                Outcome::Denied { .. } => ActionStatus::Rejected,
+            },
+        }
+    }
+}

@@ -1,0 +1,205 @@
+use super::{Answer, Caused, ModelFailure};
+use crate::actor::Actor;
+use crate::digest::Fingerprint;
+use crate::id::CallId;
+use crate::limits;
+use crate::state::{Phase, Refusal, RunState};
+use crate::step::{
+    AssistantMessage, Completion, DenyCause, EndedBy, Failed, RepeatLoop, Step, ToolCall,
+    ToolOutcome, ToolResult,
+};
+use crate::time::Timestamp;
+
+impl RunState {
+    /// An answer becomes its steps; one without calls completes the run, unless there is something
+    /// that the model has not seen.
+    pub(super) fn answered(&self, answer: Answer, now: Timestamp) -> Result<Caused, Refusal> {
+        self.check_live()?;
+        if answer.cycle != self.cycles + 1 || answer.seen > self.head.seq || self.tools.is_none() {
+            return Err(Refusal::Stale("the answer is to another request"));
+        }
+        let mut caused: Caused = answer
+            .failovers
+            .into_iter()
+            .map(|step| (Actor::System, Step::ModelFailover(step)))
+            .collect();
+        caused.extend(
+            answer
+                .thinking
+                .into_iter()
+                .map(|step| (self.agent(), Step::Thinking(step))),
+        );
+        let message = AssistantMessage {
+            cycle: answer.cycle,
+            seen: answer.seen,
+            text: answer.text.clone(),
+            calls: u32::try_from(answer.calls.len()).unwrap_or(u32::MAX),
+            model: answer.model,
+            usage: answer.usage,
+        };
+        caused.push((self.agent(), Step::AssistantMessage(message)));
+        let mut recent = self.recent_fingerprints();
+        let mut after = Caused::new();
+        for (index, proposed) in answer.calls.into_iter().enumerate() {
+            let call = CallId::of(answer.cycle, index + 1);
+            recent.push(Fingerprint::of(&proposed.tool, &proposed.args));
+            if let Some(stopped) = stop(&call, index, &recent) {
+                after.push((Actor::System, stopped));
+            }
+            let step = ToolCall {
+                call,
+                tool: proposed.tool,
+                model_name: proposed.model_name,
+                args: proposed.args,
+                definition: proposed.definition,
+            };
+            caused.push((self.agent(), Step::ToolCall(step)));
+        }
+        let last_word = after.is_empty()
+            && caused
+                .last()
+                .is_some_and(|(_, step)| matches!(step, Step::AssistantMessage(_)));
+        caused.append(&mut after);
+        if last_word && !self.has_more_for_model(answer.seen) {
+            let usage = self.usage_with(answer.usage);
+            caused.extend(self.closing(EndedBy::Answer, answer.text, usage, now));
+        }
+        Ok(caused)
+    }
+
+    /// Something that the model has not seen, or that will still come of a call that was let
+    /// through: then no answer is the last one.
+    fn has_more_for_model(&self, seen: u64) -> bool {
+        self.unseen.iter().any(|(seq, _)| *seq > seen)
+            || self.calls.iter().any(|call| match &call.phase {
+                Phase::Cleared | Phase::Started { .. } | Phase::Proposed => true,
+                Phase::Finished(finished) => call.placeheld.is_none() && finished.seq > seen,
+                Phase::Held | Phase::Asked | Phase::Unknown { .. } => false,
+            })
+    }
+
+    fn recent_fingerprints(&self) -> Vec<Fingerprint> {
+        let from = self.calls.len().saturating_sub(limits::LOOP_WINDOW);
+        self.calls[from..]
+            .iter()
+            .map(|call| call.fingerprint)
+            .collect()
+    }
+
+    fn usage_with(&self, more: crate::step::Usage) -> crate::step::Usage {
+        let mut usage = self.usage;
+        usage += more;
+        usage
+    }
+
+    /// The completion that [`crate::Effect::Complete`] owes.
+    pub(super) fn completes(&self, now: Timestamp) -> Result<Caused, Refusal> {
+        if self.next() != crate::Next::Owed(vec![crate::Effect::Complete]) {
+            return Err(Refusal::Stale("no completion is owed"));
+        }
+        let text = self.seen.iter().rev().find_map(|entry| match entry {
+            crate::state::Entry::Assistant { text, .. } if !text.is_empty() => Some(text.clone()),
+            crate::state::Entry::Assistant { .. }
+            | crate::state::Entry::User(_)
+            | crate::state::Entry::LateResult(_) => None,
+        });
+        let (ended_by, output) = if self.last_answer_stands() {
+            (EndedBy::Answer, text.unwrap_or_default())
+        } else {
+            let limit = limits::MAX_CYCLES;
+            let told = format!(
+                "Stopped after {limit} think-and-call cycles: the task is too big for one run or the instructions too vague."
+            );
+            (
+                EndedBy::MaxCycles,
+                text.map_or(told.clone(), |text| format!("{text}\n\n{told}")),
+            )
+        };
+        Ok(self.closing(ended_by, output, self.usage, now))
+    }
+
+    /// Closes what is still open as rejected by the run's end (S6.5), then completes.
+    fn closing(
+        &self,
+        ended_by: EndedBy,
+        output: String,
+        usage: crate::step::Usage,
+        now: Timestamp,
+    ) -> Caused {
+        let mut caused = self.close_open(DenyCause::RunEnded, &Actor::System, None);
+        let duration_micros = u64::try_from(now.micros_since(self.started_at)).unwrap_or(0);
+        caused.push((
+            Actor::System,
+            Step::Completion(Completion {
+                output,
+                ended_by,
+                duration_micros,
+                usage,
+            }),
+        ));
+        caused
+    }
+
+    /// No model answered: the run fails, or completes where the provider refused for money (S4.6).
+    pub(super) fn model_failed(
+        &self,
+        failure: ModelFailure,
+        now: Timestamp,
+    ) -> Result<Caused, Refusal> {
+        self.check_live()?;
+        if failure.cycle != self.cycles + 1 {
+            return Err(Refusal::Stale("the failure is of another request"));
+        }
+        let mut caused: Caused = failure
+            .failovers
+            .into_iter()
+            .map(|step| (Actor::System, Step::ModelFailover(step)))
+            .collect();
+        if let Some(provider) = failure.billing {
+            let output = format!(
+                "Stopped: {provider} refuses to be billed for more: {}",
+                failure.message
+            );
+            caused.extend(self.closing(EndedBy::ProviderBilling, output, self.usage, now));
+        } else {
+            caused.extend(self.close_open(DenyCause::RunEnded, &Actor::System, None));
+            let failed = Failed {
+                code: failure.code,
+                message: failure.message,
+                unknown: Vec::new(),
+            };
+            caused.push((Actor::System, Step::Failed(failed)));
+        }
+        Ok(caused)
+    }
+}
+
+/// A call that is answered without being judged: the loop breaker's (S4.3), or one too many.
+fn stop(call: &CallId, index: usize, recent: &[Fingerprint]) -> Option<Step> {
+    let this = recent.last()?;
+    let count = recent
+        .iter()
+        .rev()
+        .take_while(|fingerprint| *fingerprint == this)
+        .count();
+    if count >= limits::LOOP_THRESHOLD {
+        let count = u32::try_from(count).unwrap_or(u32::MAX);
+        return Some(Step::RepeatLoop(RepeatLoop {
+            call: call.clone(),
+            count,
+        }));
+    }
+    (index >= limits::MAX_CALLS_PER_ANSWER).then(|| {
+        Step::ToolResult(ToolResult {
+            call: call.clone(),
+            outcome: ToolOutcome::InvalidArguments,
+            content: format!(
+                "not executed: one answer may hold {} calls; repeat this one later",
+                limits::MAX_CALLS_PER_ANSWER
+            ),
+            cut_bytes: 0,
+            took_micros: 0,
+            artifact: None,
+        })
+    })
+}

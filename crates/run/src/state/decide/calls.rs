@@ -1,0 +1,304 @@
+use super::{Caused, Judgement, Ruling, ToolOutput};
+use crate::actor::Actor;
+use crate::id::{ApprovalId, CallId, WorkerId};
+use crate::state::{Call, Phase, Refusal, RunState};
+use crate::step::{
+    AwaitingApproval, AwaitingInput, DenyCause, Step, ToolBlocked, ToolDenied, ToolOutcome,
+    ToolResult, ToolStarted,
+};
+use crate::summary::summarise;
+use crate::time::Timestamp;
+
+impl RunState {
+    /// Calls that were judged: answered, held, or started by the worker that asked.
+    pub(super) fn judged(
+        &self,
+        judgements: Vec<Judgement>,
+        worker: &WorkerId,
+        expires_at: Timestamp,
+    ) -> Result<Caused, Refusal> {
+        self.check_live()?;
+        let (mut settled, mut held) = (Caused::new(), Vec::new());
+        let (mut asks, mut started) = (Caused::new(), Caused::new());
+        for Judgement { call: id, ruling } in judgements {
+            let call = self
+                .call(&id)
+                .ok_or_else(|| Refusal::UnknownTarget(id.to_string()))?;
+            if call.phase != Phase::Proposed {
+                return Err(Refusal::CallNotOpen {
+                    call: id,
+                    why: "it was judged before",
+                });
+            }
+            match self.with_doubt(call, ruling) {
+                Ruling::Allow { rule, idempotent } => {
+                    started.push((Actor::System, start(call, worker, idempotent, Some(rule))))
+                }
+                Ruling::Ask { rule, reason } => {
+                    settled.extend(self.superseded_by(call));
+                    held.push(self.hold(call, rule, reason, expires_at));
+                }
+                Ruling::AskPerson { question } => {
+                    let asked = AwaitingInput {
+                        call: call.id.clone(),
+                        question,
+                    };
+                    asks.push((self.agent(), Step::AwaitingInput(asked)));
+                }
+                Ruling::Deny { rule, reason } => settled.push((
+                    Actor::System,
+                    deny(call, DenyCause::Rule, Some(rule), Some(reason)),
+                )),
+                Ruling::NotGranted => {
+                    settled.push((Actor::System, deny(call, DenyCause::NotGranted, None, None)))
+                }
+                Ruling::InvalidArguments { message } => {
+                    settled.push((
+                        Actor::System,
+                        refuse(call, ToolOutcome::InvalidArguments, message),
+                    ));
+                }
+                Ruling::PermissionDenied { message } => {
+                    settled.push((
+                        Actor::System,
+                        refuse(call, ToolOutcome::PermissionDenied, message),
+                    ));
+                }
+            }
+        }
+        if !held.is_empty() {
+            let summary = match held.as_slice() {
+                [one] => one.summary.clone(),
+                several => format!(
+                    "{} calls: {}",
+                    several.len(),
+                    several
+                        .iter()
+                        .map(|b| b.summary.as_str())
+                        .collect::<Vec<_>>()
+                        .join("; ")
+                ),
+            };
+            let approvals = held
+                .iter()
+                .map(|blocked| blocked.approval.clone())
+                .collect();
+            settled.extend(
+                held.into_iter()
+                    .map(|blocked| (Actor::System, Step::ToolBlocked(blocked))),
+            );
+            settled.push((
+                Actor::System,
+                Step::AwaitingApproval(AwaitingApproval { approvals, summary }),
+            ));
+        }
+        settled.append(&mut asks);
+        settled.append(&mut started);
+        Ok(settled)
+    }
+
+    /// After an unknown outcome the same tool with the same bytes is asked for, whatever the rules
+    /// allow (S4.5).
+    fn with_doubt(&self, call: &Call, ruling: Ruling) -> Ruling {
+        let Ruling::Allow { rule, idempotent } = ruling else {
+            return ruling;
+        };
+        let doubtful = self.calls.iter().any(|other| {
+            other.unknown && !other.is_finished() && other.fingerprint == call.fingerprint
+        });
+        if doubtful && !idempotent {
+            return Ruling::Ask {
+                rule: "unknown_outcome".into(),
+                reason: "the same call was sent before and its outcome is unknown: it may have taken effect".into(),
+            };
+        }
+        Ruling::Allow { rule, idempotent }
+    }
+
+    fn hold(
+        &self,
+        call: &Call,
+        rule: String,
+        reason: String,
+        expires_at: Timestamp,
+    ) -> ToolBlocked {
+        let decided_before = self.calls.iter().rev().find(|other| {
+            other.id != call.id && other.fingerprint == call.fingerprint && other.cycle < call.cycle
+        });
+        let approved_before = decided_before
+            .and_then(|other| other.approval.as_ref())
+            .and_then(|approval| approval.outcome.as_ref())
+            .filter(|outcome| outcome.denied.is_none())
+            .and_then(|outcome| outcome.by.as_ref());
+        let reason = match approved_before {
+            Some(by) => {
+                format!("{reason} (an identical earlier call of this run was approved by {by})")
+            }
+            None => reason,
+        };
+        ToolBlocked {
+            call: call.id.clone(),
+            approval: ApprovalId::of(&self.run, &call.id),
+            digest: call.digest,
+            rule,
+            reason,
+            summary: summarise(self, call),
+            expires_at,
+        }
+    }
+
+    /// A new call identical to one still pending from an earlier turn takes its place (S6.5).
+    fn superseded_by(&self, call: &Call) -> Caused {
+        self.held()
+            .filter(|other| other.fingerprint == call.fingerprint && other.cycle < call.cycle)
+            .map(|other| {
+                (
+                    Actor::System,
+                    deny(other, DenyCause::Superseded, None, None),
+                )
+            })
+            .collect()
+    }
+
+    /// An approved call is about to be sent, or an idempotent one again.
+    pub(super) fn executes(
+        &self,
+        id: CallId,
+        worker: WorkerId,
+        idempotent: bool,
+    ) -> Result<Caused, Refusal> {
+        self.check_live()?;
+        let call = self
+            .call(&id)
+            .ok_or_else(|| Refusal::UnknownTarget(id.to_string()))?;
+        match &call.phase {
+            Phase::Cleared => Ok(vec![(
+                Actor::System,
+                start(call, &worker, idempotent, None),
+            )]),
+            Phase::Unknown {
+                idempotent: true, ..
+            } => {
+                let rule = match &call.clearance {
+                    Some(crate::Clearance::Rule(rule)) => Some(rule.clone()),
+                    Some(crate::Clearance::Person(_)) | None => None,
+                };
+                Ok(vec![(Actor::System, start(call, &worker, true, rule))])
+            }
+            Phase::Proposed
+            | Phase::Held
+            | Phase::Asked
+            | Phase::Started { .. }
+            | Phase::Unknown { .. }
+            | Phase::Finished(_) => Err(Refusal::CallNotOpen {
+                call: id,
+                why: "it is not approved and waiting to be sent",
+            }),
+        }
+    }
+
+    /// A result is a fact: taken once, from whoever sent the call, at any time and in any status.
+    pub(super) fn output_of(&self, output: ToolOutput) -> Result<Caused, Refusal> {
+        let call = self
+            .call(&output.call)
+            .ok_or_else(|| Refusal::UnknownTarget(output.call.to_string()))?;
+        match &call.phase {
+            Phase::Started { worker, .. } | Phase::Unknown { worker, .. }
+                if *worker == output.worker =>
+            {
+                Ok(vec![(
+                    Actor::System,
+                    Step::ToolResult(ToolResult {
+                        call: output.call,
+                        outcome: output.outcome,
+                        content: output.content.replace('\0', "\u{fffd}"),
+                        cut_bytes: output.cut_bytes,
+                        took_micros: output.took_micros,
+                        artifact: output.artifact,
+                    }),
+                )])
+            }
+            Phase::Proposed
+            | Phase::Held
+            | Phase::Asked
+            | Phase::Cleared
+            | Phase::Started { .. }
+            | Phase::Unknown { .. }
+            | Phase::Finished(_) => Err(Refusal::CallNotOpen {
+                call: output.call,
+                why: "this worker has not sent it, or it has its result",
+            }),
+        }
+    }
+
+    /// Every approval that has passed its time counts as denied (S6.8).
+    pub(super) fn expired(&self, now: Timestamp) -> Caused {
+        if self.end.is_some() {
+            return Caused::new();
+        }
+        self.held()
+            .filter(|call| {
+                call.approval
+                    .as_ref()
+                    .is_some_and(|approval| approval.expires_at <= now)
+            })
+            .map(|call| (Actor::System, deny(call, DenyCause::Timeout, None, None)))
+            .collect()
+    }
+
+    /// Every call that has not been sent is closed.
+    pub(super) fn close_open(&self, cause: DenyCause, by: &Actor, reason: Option<&str>) -> Caused {
+        self.calls
+            .iter()
+            .filter(|call| {
+                matches!(
+                    call.phase,
+                    Phase::Proposed | Phase::Held | Phase::Asked | Phase::Cleared
+                )
+            })
+            .map(|call| {
+                (
+                    by.clone(),
+                    deny(call, cause, None, reason.map(str::to_owned)),
+                )
+            })
+            .collect()
+    }
+}
+
+fn start(call: &Call, worker: &WorkerId, idempotent: bool, rule: Option<String>) -> Step {
+    let approval = match &rule {
+        Some(_) => None,
+        None => call.approval.as_ref().map(|approval| approval.id.clone()),
+    };
+    Step::ToolStarted(ToolStarted {
+        call: call.id.clone(),
+        digest: call.digest,
+        rule,
+        approval,
+        worker: worker.clone(),
+        idempotent,
+    })
+}
+
+fn deny(call: &Call, cause: DenyCause, rule: Option<String>, reason: Option<String>) -> Step {
+    Step::ToolDenied(ToolDenied {
+        call: call.id.clone(),
+        approval: call.approval.as_ref().map(|approval| approval.id.clone()),
+        cause,
+        reason,
+        rule,
+        goes_on: false,
+    })
+}
+
+fn refuse(call: &Call, outcome: ToolOutcome, message: String) -> Step {
+    Step::ToolResult(ToolResult {
+        call: call.id.clone(),
+        outcome,
+        content: message,
+        cut_bytes: 0,
+        took_micros: 0,
+        artifact: None,
+    })
+}

@@ -1,0 +1,337 @@
+//! What comes from outside, and whether the run takes it.
+//!
+//! `decide` answers with the steps that an input causes, in order, each with its actor; the caller
+//! appends them at the sequence number of the state that decided. If that append meets a conflict,
+//! the caller folds the new steps and decides again: nothing is locked while anyone thinks.
+
+mod answer;
+mod calls;
+mod people;
+mod worker;
+
+use std::time::Duration;
+
+use super::{Refusal, RunState};
+use crate::actor::Actor;
+use crate::digest::Digest;
+use crate::id::{ApprovalId, CallId, PrincipalId, RunId, ToolSetId, WorkerId};
+use crate::step::{
+    IdempotencyKey, ModelFailover, Step, Thinking, ToolOutcome, TriggerReceived, Usage, Verdict,
+};
+use crate::time::Timestamp;
+use crate::{failure::FailureCode, limits};
+
+/// What a run is asked to take in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Input {
+    /// A worker listed the tools.
+    ToolsListed {
+        /// Id of the definitions.
+        set: ToolSetId,
+        /// How many there are.
+        count: u32,
+    },
+    /// A worker claimed the run over a lease that was not given back.
+    TakenOver {
+        /// The worker.
+        worker: WorkerId,
+        /// Its epoch.
+        epoch: u64,
+    },
+    /// A model answered.
+    Answer(Answer),
+    /// No model could be asked.
+    ModelFailed(ModelFailure),
+    /// Calls were judged, in order; those allowed are started by the worker.
+    Judged {
+        /// One judgement a call.
+        judgements: Vec<Judgement>,
+        /// The worker that starts what is allowed.
+        worker: WorkerId,
+        /// How long an approval waits (S6.8).
+        approval_timeout: Duration,
+    },
+    /// A worker is about to send an approved call, or an idempotent one again.
+    Execute {
+        /// The call.
+        call: CallId,
+        /// The worker.
+        worker: WorkerId,
+        /// Whether it may be sent again when its outcome is unknown.
+        idempotent: bool,
+    },
+    /// What came of a sent call.
+    Output(ToolOutput),
+    /// The run cannot go on; also the reaper's word.
+    Fail {
+        /// The stable code.
+        code: FailureCode,
+        /// The underlying message.
+        message: String,
+    },
+    /// The interruption that [`crate::Effect::Interrupt`] owes.
+    Interrupt,
+    /// The completion that [`crate::Effect::Complete`] owes.
+    Complete,
+    /// A person decides, writes, or both.
+    Respond(Response),
+    /// A person cancels.
+    Cancel {
+        /// Who.
+        by: PrincipalId,
+        /// Why, if they say so.
+        reason: Option<String>,
+        /// The key of the request.
+        idempotency: Option<IdempotencyKey>,
+    },
+    /// A person retries.
+    Retry {
+        /// Who.
+        by: PrincipalId,
+    },
+    /// Time has passed.
+    Tick,
+}
+
+/// A start: the run's id and its first step.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Start {
+    /// The id of the new run.
+    pub run: RunId,
+    /// What started it.
+    pub trigger: TriggerReceived,
+}
+
+impl Start {
+    /// The first step, or why the start is refused.
+    pub fn decide(&self) -> Result<(Actor, Step), Refusal> {
+        check_text(&self.trigger.input)?;
+        let actor = Actor::Principal(self.trigger.principal.clone());
+        Ok((actor, Step::TriggerReceived(self.trigger.clone())))
+    }
+}
+
+/// One model answer, complete to its last byte.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    /// The cycle that was asked for.
+    pub cycle: u32,
+    /// Sequence number of the state that the request was built from.
+    pub seen: u64,
+    /// Models that were unavailable on the way, in order.
+    pub failovers: Vec<ModelFailover>,
+    /// The thinking, where the provider tells.
+    pub thinking: Vec<Thinking>,
+    /// The text.
+    pub text: String,
+    /// The calls, in order.
+    pub calls: Vec<Proposed>,
+    /// The model that answered.
+    pub model: String,
+    /// Its tokens.
+    pub usage: Usage,
+}
+
+/// A call in an answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Proposed {
+    /// The tool as registered, or what the model wrote if there is no such tool.
+    pub tool: String,
+    /// The tool as the model wrote it.
+    pub model_name: String,
+    /// The exact argument bytes.
+    pub args: String,
+    /// Digest of the tool's definition; none if there is no such tool.
+    pub definition: Option<Digest>,
+}
+
+/// Every model of the tier's chain failed, or one refused for good.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ModelFailure {
+    /// The cycle that was asked for.
+    pub cycle: u32,
+    /// Models that were unavailable on the way.
+    pub failovers: Vec<ModelFailover>,
+    /// The stable code.
+    pub code: FailureCode,
+    /// The underlying message.
+    pub message: String,
+    /// The provider's name, if it refused for money: the run then completes (S4.6).
+    pub billing: Option<String>,
+}
+
+/// What policy, schema and role say of a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Judgement {
+    /// The call.
+    pub call: CallId,
+    /// What they say.
+    pub ruling: Ruling,
+}
+
+/// The ruling on one call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ruling {
+    /// It runs at once.
+    Allow {
+        /// The rule or setting that allowed it.
+        rule: String,
+        /// Whether it may be sent again when its outcome is unknown (S4.5).
+        idempotent: bool,
+    },
+    /// A person decides.
+    Ask {
+        /// The rule or setting that asked.
+        rule: String,
+        /// Why, in one sentence.
+        reason: String,
+    },
+    /// It is a question to a person (S1.8).
+    AskPerson {
+        /// The question.
+        question: String,
+    },
+    /// A rule denies it (S5.6).
+    Deny {
+        /// The rule.
+        rule: String,
+        /// Why, in one sentence.
+        reason: String,
+    },
+    /// It was never granted, or there is no such tool (S5.6).
+    NotGranted,
+    /// Its arguments do not fit the schema (S3.7).
+    InvalidArguments {
+        /// What is wrong, for the model.
+        message: String,
+    },
+    /// The role does not permit it (S3.9).
+    PermissionDenied {
+        /// Names role and operation, for the model.
+        message: String,
+    },
+}
+
+/// What came of a sent call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolOutput {
+    /// The call.
+    pub call: CallId,
+    /// The worker that sent it.
+    pub worker: WorkerId,
+    /// How it ended.
+    pub outcome: ToolOutcome,
+    /// What the model is told, already cut (S3.8).
+    pub content: String,
+    /// Bytes that were cut.
+    pub cut_bytes: u64,
+    /// From sending to the answer, in microseconds.
+    pub took_micros: u64,
+    /// Id of an artifact that the call made.
+    pub artifact: Option<String>,
+}
+
+/// A person's response to a run: decisions, a message, or both.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Response {
+    /// Who.
+    pub by: PrincipalId,
+    /// The decisions; all are taken, or none.
+    pub decisions: Vec<DecisionItem>,
+    /// A message to the agent.
+    pub message: Option<String>,
+    /// Whether the run goes on without what stays undecided; a message always makes it go on.
+    pub goes_on: bool,
+    /// The sequence number that the person saw; needed for decisions by tool (S6.4).
+    pub seen: Option<u64>,
+    /// The key of the request.
+    pub idempotency: Option<IdempotencyKey>,
+}
+
+/// One decision of a response.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DecisionItem {
+    /// What is decided.
+    pub target: Target,
+    /// How.
+    pub decision: Decision,
+}
+
+/// What a decision names (S6.4).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Target {
+    /// One approval.
+    Approval(ApprovalId),
+    /// One call.
+    Call(CallId),
+    /// Every call of this tool that was pending when the person looked.
+    Tool(String),
+}
+
+/// Approve or deny, with a reason.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Decision {
+    /// Which.
+    pub verdict: Verdict,
+    /// Why, if the person says so.
+    pub reason: Option<String>,
+}
+
+/// Steps that an input causes, each with who made it happen.
+pub(crate) type Caused = Vec<(Actor, Step)>;
+
+impl RunState {
+    /// Takes an input, or refuses it. `now` is the database's time.
+    pub fn decide(&self, input: Input, now: Timestamp) -> Result<Vec<(Actor, Step)>, Refusal> {
+        match input {
+            Input::ToolsListed { set, count } => self.tools_listed(set, count),
+            Input::TakenOver { worker, epoch } => self.takes_over(worker, epoch),
+            Input::Answer(answer) => self.answered(answer, now),
+            Input::ModelFailed(failure) => self.model_failed(failure, now),
+            Input::Judged {
+                judgements,
+                worker,
+                approval_timeout,
+            } => self.judged(judgements, &worker, now.plus(approval_timeout)),
+            Input::Execute {
+                call,
+                worker,
+                idempotent,
+            } => self.executes(call, worker, idempotent),
+            Input::Output(output) => self.output_of(output),
+            Input::Fail { code, message } => self.fails(code, message),
+            Input::Interrupt => self.interrupted(),
+            Input::Complete => self.completes(now),
+            Input::Respond(response) => self.responded(response, now),
+            Input::Cancel {
+                by,
+                reason,
+                idempotency,
+            } => self.cancels(by, reason, idempotency),
+            Input::Retry { by } => self.retries_by(by),
+            Input::Tick => Ok(self.expired(now)),
+        }
+    }
+
+    fn agent(&self) -> Actor {
+        Actor::Agent(self.trigger.agent.clone())
+    }
+
+    fn check_live(&self) -> Result<(), Refusal> {
+        if self.end.is_some() {
+            Err(Refusal::Terminal(self.status()))
+        } else {
+            Ok(())
+        }
+    }
+}
+
+fn check_text(text: &str) -> Result<(), Refusal> {
+    if text.len() > limits::MAX_TEXT_BYTES {
+        return Err(Refusal::TooLong { bytes: text.len() });
+    }
+    if text.contains('\0') {
+        return Err(Refusal::HoldsNul);
+    }
+    Ok(())
+}

@@ -1,0 +1,259 @@
+//! What people may do: decide, write, cancel, retry. Four-eyes, expiry and first-decision-wins are
+//! refused or accepted here and nowhere else.
+
+use std::collections::BTreeMap;
+
+use super::{Caused, Decision, DecisionItem, Response, Target, check_text};
+use crate::actor::Actor;
+use crate::id::{CallId, PrincipalId};
+use crate::limits;
+use crate::state::{Call, End, Phase, Refusal, RunState};
+use crate::step::{
+    Cancelled, DenyCause, IdempotencyKey, Retried, Step, ToolApproved, ToolDenied, UserMessage,
+    Verdict,
+};
+use crate::time::Timestamp;
+
+impl RunState {
+    /// Decisions and a message, taken together or not at all (S6.4). What the same person already
+    /// decided the same way causes nothing and is no error.
+    pub(super) fn responded(&self, response: Response, now: Timestamp) -> Result<Caused, Refusal> {
+        if self.was_done(&response.by, response.idempotency.as_ref())? {
+            return Ok(Caused::new());
+        }
+        let Response {
+            by,
+            decisions,
+            message,
+            goes_on,
+            seen,
+            idempotency,
+        } = response;
+        if decisions.is_empty() && message.is_none() {
+            return Err(Refusal::Empty);
+        }
+        for text in message.iter().chain(
+            decisions
+                .iter()
+                .filter_map(|item| item.decision.reason.as_ref()),
+        ) {
+            check_text(text)?;
+        }
+        if !decisions.is_empty() && by == self.trigger.principal {
+            return Err(Refusal::OwnRequest);
+        }
+        let mut caused = Caused::new();
+        for (call, decision) in self.targets(decisions, seen)? {
+            caused.extend(self.decided(call, &by, decision, goes_on || message.is_some(), now)?);
+        }
+        if let Some(text) = message {
+            self.check_live()?;
+            let asked = |call: &&Call| call.phase == Phase::Asked;
+            let answers = self
+                .calls
+                .iter()
+                .filter(asked)
+                .map(|call| call.id.clone())
+                .collect();
+            caused.push((
+                Actor::Principal(by),
+                Step::UserMessage(UserMessage {
+                    text,
+                    answers,
+                    idempotency,
+                }),
+            ));
+        }
+        Ok(caused)
+    }
+
+    /// The calls that are decided, in call order. Where a call is named by id and by tool, the id
+    /// counts.
+    fn targets(
+        &self,
+        items: Vec<DecisionItem>,
+        seen: Option<u64>,
+    ) -> Result<Vec<(&Call, Decision)>, Refusal> {
+        let mut by_id: BTreeMap<usize, Decision> = BTreeMap::new();
+        let mut by_tool: BTreeMap<usize, Decision> = BTreeMap::new();
+        for DecisionItem { target, decision } in items {
+            match target {
+                Target::Approval(id) => {
+                    let call = self
+                        .call_of(&id)
+                        .ok_or_else(|| Refusal::UnknownTarget(id.to_string()))?;
+                    by_id.insert(self.call_index[&call.id], decision);
+                }
+                Target::Call(id) => {
+                    let held = self.call(&id).filter(|call| call.approval.is_some());
+                    let call = held.ok_or_else(|| Refusal::UnknownTarget(id.to_string()))?;
+                    by_id.insert(self.call_index[&call.id], decision);
+                }
+                Target::Tool(tool) => {
+                    let seen = seen.ok_or(Refusal::SeenMissing)?;
+                    let mut covered = self
+                        .held()
+                        .filter(|call| call.tool == tool || call.model_name == tool)
+                        .filter(|call| {
+                            call.approval
+                                .as_ref()
+                                .is_some_and(|approval| approval.seq <= seen)
+                        })
+                        .peekable();
+                    if covered.peek().is_none() {
+                        return Err(Refusal::UnknownTarget(tool));
+                    }
+                    by_tool
+                        .extend(covered.map(|call| (self.call_index[&call.id], decision.clone())));
+                }
+            }
+        }
+        by_tool.append(&mut by_id);
+        Ok(by_tool
+            .into_iter()
+            .map(|(at, decision)| (&self.calls[at], decision))
+            .collect())
+    }
+
+    fn decided(
+        &self,
+        call: &Call,
+        by: &PrincipalId,
+        decision: Decision,
+        goes_on: bool,
+        now: Timestamp,
+    ) -> Result<Option<(Actor, Step)>, Refusal> {
+        let approval = call
+            .approval
+            .as_ref()
+            .ok_or_else(|| Refusal::UnknownTarget(call.id.to_string()))?;
+        if let Some(recorded) = &approval.outcome {
+            let same_way = match decision.verdict {
+                Verdict::Approve => recorded.denied.is_none(),
+                Verdict::Deny => recorded.denied == Some(DenyCause::Person),
+            };
+            if recorded.denied == Some(DenyCause::Timeout) {
+                return Err(Refusal::Expired {
+                    approval: approval.id.clone(),
+                    expires_at: approval.expires_at,
+                });
+            }
+            if same_way && recorded.by.as_ref() == Some(by) {
+                return Ok(None);
+            }
+            return Err(Refusal::AlreadyDecided {
+                approval: approval.id.clone(),
+                recorded: Box::new(recorded.clone()),
+            });
+        }
+        self.check_live()?;
+        if now >= approval.expires_at {
+            return Err(Refusal::Expired {
+                approval: approval.id.clone(),
+                expires_at: approval.expires_at,
+            });
+        }
+        debug_assert_eq!(
+            call.phase,
+            Phase::Held,
+            "an undecided approval is that of a held call"
+        );
+        let step = match decision.verdict {
+            Verdict::Approve => Step::ToolApproved(ToolApproved {
+                call: call.id.clone(),
+                approval: approval.id.clone(),
+                digest: call.digest,
+                reason: decision.reason,
+                goes_on,
+            }),
+            Verdict::Deny => Step::ToolDenied(ToolDenied {
+                call: call.id.clone(),
+                approval: Some(approval.id.clone()),
+                cause: DenyCause::Person,
+                reason: decision.reason,
+                rule: None,
+                goes_on,
+            }),
+        };
+        Ok(Some((Actor::Principal(by.clone()), step)))
+    }
+
+    /// Pending calls of a tool that a decision by tool did not cover, since they were held later
+    /// than what the person saw (S6.4).
+    pub fn held_later(&self, tool: &str, seen: u64) -> Vec<CallId> {
+        self.held()
+            .filter(|call| call.tool == tool || call.model_name == tool)
+            .filter(|call| {
+                call.approval
+                    .as_ref()
+                    .is_some_and(|approval| approval.seq > seen)
+            })
+            .map(|call| call.id.clone())
+            .collect()
+    }
+
+    /// The earliest expiry among the approvals that a response decides: the append must not commit
+    /// after it, by the database's clock (S6.8).
+    pub fn decides_before(&self, response: &Response) -> Option<Timestamp> {
+        let targets = self
+            .targets(response.decisions.clone(), response.seen)
+            .ok()?;
+        targets
+            .iter()
+            .filter_map(|(call, _)| call.approval.as_ref())
+            .map(|approval| approval.expires_at)
+            .min()
+    }
+
+    /// Cancel works from every status that is not terminal (S1.4).
+    pub(super) fn cancels(
+        &self,
+        by: PrincipalId,
+        reason: Option<String>,
+        idempotency: Option<IdempotencyKey>,
+    ) -> Result<Caused, Refusal> {
+        if self.was_done(&by, idempotency.as_ref())? {
+            return Ok(Caused::new());
+        }
+        self.check_live()?;
+        if let Some(reason) = &reason {
+            check_text(reason)?;
+        }
+        let actor = Actor::Principal(by);
+        let mut caused = self.close_open(DenyCause::Cancelled, &actor, reason.as_deref());
+        caused.push((
+            actor,
+            Step::Cancelled(Cancelled {
+                reason,
+                idempotency,
+            }),
+        ));
+        Ok(caused)
+    }
+
+    /// Only a failed run, at most five times (S1.5).
+    pub(super) fn retries_by(&self, by: PrincipalId) -> Result<Caused, Refusal> {
+        match self.end {
+            Some(End::Failed(_)) if self.retries < limits::MAX_RETRIES => Ok(vec![(
+                Actor::Principal(by),
+                Step::Retried(Retried {
+                    attempt: self.retries + 1,
+                }),
+            )]),
+            Some(End::Failed(_)) => Err(Refusal::RetriesUsedUp),
+            Some(End::Completed { .. } | End::Cancelled) | None => {
+                Err(Refusal::NotFailed(self.status()))
+            }
+        }
+    }
+
+    /// Whether a request with this key was taken before; the same key with other content is refused.
+    fn was_done(&self, by: &PrincipalId, key: Option<&IdempotencyKey>) -> Result<bool, Refusal> {
+        let Some(key) = key else { return Ok(false) };
+        match self.keys.get(&(by.to_string(), key.key.clone())) {
+            None => Ok(false),
+            Some(before) if before.request == key.request => Ok(true),
+            Some(_) => Err(Refusal::KeyReused(key.key.clone())),
+        }
+    }
+}

@@ -1,0 +1,78 @@
+use super::Caused;
+use crate::actor::Actor;
+use crate::failure::FailureCode;
+use crate::id::{ToolSetId, WorkerId};
+use crate::limits;
+use crate::state::{Effect, Next, Refusal, RunState};
+use crate::step::{DenyCause, Failed, Step, TakenOver, ToolsListed};
+
+impl RunState {
+    pub(super) fn tools_listed(&self, set: ToolSetId, count: u32) -> Result<Caused, Refusal> {
+        self.check_live()?;
+        if self.tools.is_some() {
+            return Err(Refusal::Stale("the tools were listed before"));
+        }
+        Ok(vec![(
+            Actor::System,
+            Step::ToolsListed(ToolsListed { set, count }),
+        )])
+    }
+
+    pub(super) fn takes_over(&self, worker: WorkerId, epoch: u64) -> Result<Caused, Refusal> {
+        self.check_live()?;
+        Ok(vec![(
+            Actor::System,
+            Step::TakenOver(TakenOver { worker, epoch }),
+        )])
+    }
+
+    /// The run cannot go on: what is open is closed, the error is its last step.
+    pub(super) fn fails(&self, code: FailureCode, message: String) -> Result<Caused, Refusal> {
+        self.check_live()?;
+        let mut caused = self.close_open(DenyCause::RunEnded, &Actor::System, None);
+        caused.push((
+            Actor::System,
+            Step::Failed(Failed {
+                code,
+                message,
+                unknown: Vec::new(),
+            }),
+        ));
+        Ok(caused)
+    }
+
+    /// The failure that [`Effect::Interrupt`] owes: it names every call whose outcome is unknown.
+    pub(super) fn interrupted(&self) -> Result<Caused, Refusal> {
+        let Next::Owed(owed) = self.next() else {
+            return Err(Refusal::Stale("nothing was interrupted"));
+        };
+        let [Effect::Interrupt { unknown }] = owed.as_slice() else {
+            return Err(Refusal::Stale("nothing was interrupted"));
+        };
+        let message = match unknown.as_slice() {
+            [] => format!(
+                "the worker was interrupted {} times without progress; the run can be retried",
+                limits::MAX_TAKEOVERS + 1
+            ),
+            calls => {
+                let named: Vec<String> = calls
+                    .iter()
+                    .filter_map(|id| self.call(id))
+                    .map(|call| format!("{} ({})", call.id, call.tool))
+                    .collect();
+                format!(
+                    "the worker was interrupted and the outcome of {} is unknown; the run can be retried",
+                    named.join(", ")
+                )
+            }
+        };
+        let mut caused = self.close_open(DenyCause::RunEnded, &Actor::System, None);
+        let failed = Failed {
+            code: FailureCode::new(FailureCode::INTERRUPTED),
+            message,
+            unknown: unknown.clone(),
+        };
+        caused.push((Actor::System, Step::Failed(failed)));
+        Ok(caused)
+    }
+}
