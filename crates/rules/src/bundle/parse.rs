@@ -1,0 +1,381 @@
+//! From the tree of values to a checked bundle.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::error::{BundleErrors, Report};
+use super::fields::{At, Fields, quote};
+use super::{
+    Action, Builtin, Bundle, DEFAULT_APPROVAL_TIMEOUT, DEFAULT_TIER, Effect, Notify, Permissions,
+    Review, Rule, Server, ToolMarks, Transport, node, text,
+};
+use crate::glob::Glob;
+
+const AGENT_NAME: &str = "a name of 1 to 63 characters of a-z, 0-9 and `-`";
+const PART_NAME: &str = "a name of 1 to 63 letters, digits, `_` and `-`";
+const ACTIONS: [(&str, Action); 3] = [
+    ("allow", Action::Allow),
+    ("ask", Action::Ask),
+    ("deny", Action::Deny),
+];
+
+pub(super) fn bundle(text: &str) -> Result<Bundle, BundleErrors> {
+    let tree = node::read(text)?;
+    let mut report = Report::default();
+    let bundle = whole(&mut report, &At::root(&tree));
+    report
+        .settle(bundle)
+        .map(|bundle| bundle.expect("a bundle whose root is not a mapping was reported"))
+}
+
+fn whole(report: &mut Report, root: &At<'_>) -> Option<Bundle> {
+    let mut fields = root.fields(report)?;
+    let name = fields
+        .require(report, "name")
+        .and_then(|at| at.text_like(report, "bundle.bad_name", text::is_agent_name, AGENT_NAME));
+    let description = fields
+        .take("description")
+        .and_then(|at| at.text(report).map(str::to_owned));
+    let role = fields
+        .take("role")
+        .and_then(|at| at.text_like(report, "bundle.bad_name", text::is_agent_name, AGENT_NAME));
+    let tier = fields
+        .take("tier")
+        .and_then(|at| at.text_like(report, "bundle.bad_name", text::is_part_name, PART_NAME));
+    let instructions = fields
+        .take("instructions")
+        .and_then(|at| at.text(report).map(str::to_owned));
+    let interaction = fields.take("interaction").and_then(|at| at.flag(report));
+    let builtins = fields.take("builtins").and_then(|at| builtins(report, &at));
+    let servers = fields.take("servers").and_then(|at| servers(report, &at));
+    let tools = fields.take("tools").and_then(|at| tools(report, &at));
+    let permissions = fields
+        .take("permissions")
+        .and_then(|at| permissions(report, &at));
+    fields.refuse(
+        report,
+        &["docs", "endpoints", "agents", "triggers", "summary"],
+    );
+    fields.finish(report);
+    Some(Bundle {
+        name: name.unwrap_or_default(),
+        description,
+        role,
+        tier: tier.unwrap_or_else(|| DEFAULT_TIER.to_owned()),
+        instructions: instructions.unwrap_or_default(),
+        interaction: interaction.unwrap_or(false),
+        builtins: builtins.unwrap_or_default(),
+        servers: servers.unwrap_or_default(),
+        tools: tools.unwrap_or_default(),
+        permissions,
+    })
+}
+
+fn builtins(report: &mut Report, at: &At<'_>) -> Option<BTreeSet<Builtin>> {
+    let words = Builtin::ALL.map(|builtin| (builtin.name(), builtin));
+    let mut granted = BTreeSet::new();
+    for item in at.list(report)? {
+        let Some(builtin) = item.word(report, &words) else {
+            continue;
+        };
+        match builtin {
+            Builtin::CreateArtifact => {}
+            Builtin::ReadDoc | Builtin::FetchUrl | Builtin::DraftReply | Builtin::SendEmail => {
+                let message = format!(
+                    "the built-in `{}` is not supported by this version: take it out",
+                    builtin.name()
+                );
+                report.add("bundle.unsupported", &item.path, message);
+            }
+        }
+        if !granted.insert(builtin) {
+            report.add(
+                "bundle.duplicate_key",
+                &item.path,
+                "the tool stands here twice",
+            );
+        }
+    }
+    Some(granted)
+}
+
+fn servers(report: &mut Report, at: &At<'_>) -> Option<BTreeMap<String, Server>> {
+    let mut servers = BTreeMap::new();
+    for (name, item) in at.entries(report)? {
+        if !text::is_part_name(name) {
+            let message = format!("{} is not {PART_NAME}", quote(name));
+            report.add("bundle.bad_name", &item.path, message);
+        }
+        if let Some(server) = server(report, &item) {
+            servers.insert(name.to_owned(), server);
+        }
+    }
+    Some(servers)
+}
+
+fn server(report: &mut Report, at: &At<'_>) -> Option<Server> {
+    let mut fields = at.fields(report)?;
+    let command = fields.take("command");
+    let env = fields.take("env");
+    let url = fields.take("url");
+    let headers = fields.take("headers");
+    let transport = match (command, url) {
+        (Some(command), None) => {
+            misplaced(report, headers, "`headers` belong to a server with a `url`");
+            let command = command_line(report, &command);
+            let env = env.and_then(|env| pairs(report, &env, env_name));
+            command.map(|command| Transport::Stdio {
+                command,
+                env: env.unwrap_or_default(),
+            })
+        }
+        (None, Some(url)) => {
+            misplaced(report, env, "`env` belongs to a server with a `command`");
+            let url = without_secret(report, &url).and_then(|()| link(report, &url));
+            let headers = headers.and_then(|headers| pairs(report, &headers, header));
+            url.map(|url| Transport::Http {
+                url,
+                headers: headers.unwrap_or_default(),
+            })
+        }
+        (Some(_), Some(url)) => {
+            misplaced(
+                report,
+                Some(url),
+                "a server has a `command` or a `url`, not both",
+            );
+            None
+        }
+        (None, None) => {
+            let message = "a server has a `command` (a process) or a `url` (streamable HTTP)";
+            report.add("bundle.missing_field", &at.path, message);
+            None
+        }
+    };
+    let trust_annotations = fields
+        .take("trustAnnotations")
+        .and_then(|at| at.flag(report));
+    let per_run = fields.take("perRun").and_then(|at| at.flag(report));
+    fields.finish(report);
+    Some(Server {
+        transport: transport?,
+        trust_annotations: trust_annotations.unwrap_or(false),
+        per_run: per_run.unwrap_or(false),
+    })
+}
+
+fn misplaced(report: &mut Report, field: Option<At<'_>>, message: &str) {
+    if let Some(at) = field {
+        report.add("bundle.unknown_field", &at.path, message);
+    }
+}
+
+fn command_line(report: &mut Report, at: &At<'_>) -> Option<Vec<String>> {
+    let items = at.list(report)?;
+    let given = items.len();
+    let words: Vec<String> = items
+        .iter()
+        .filter_map(|item| {
+            without_secret(report, item)?;
+            item.text(report).map(str::to_owned)
+        })
+        .collect();
+    if given == 0 || words.first().is_some_and(String::is_empty) {
+        report.add(
+            "bundle.bad_text",
+            &at.path,
+            "a command begins with the program to run",
+        );
+    }
+    (words.len() == given).then_some(words)
+}
+
+/// A mapping of texts to texts; `check` says what is wrong with a pair.
+fn pairs(
+    report: &mut Report,
+    at: &At<'_>,
+    check: fn(&str, &str) -> Result<(), (&'static str, &'static str)>,
+) -> Option<BTreeMap<String, String>> {
+    let mut pairs = BTreeMap::new();
+    for (key, item) in at.entries(report)? {
+        if without_secret(report, &item).is_none() {
+            continue;
+        }
+        let Some(value) = item.text(report) else {
+            continue;
+        };
+        match check(key, value) {
+            Ok(()) => {
+                pairs.insert(key.to_owned(), value.to_owned());
+            }
+            Err((code, message)) => report.add(code, &item.path, message),
+        }
+    }
+    Some(pairs)
+}
+
+fn env_name(name: &str, _: &str) -> Result<(), (&'static str, &'static str)> {
+    if text::is_env_name(name) {
+        return Ok(());
+    }
+    Err((
+        "bundle.bad_name",
+        "an environment variable has a name without `=`",
+    ))
+}
+
+fn header(name: &str, value: &str) -> Result<(), (&'static str, &'static str)> {
+    if !text::is_header_name(name) {
+        return Err((
+            "bundle.bad_header",
+            "this is not the name of an HTTP header",
+        ));
+    }
+    if !text::is_header_value(value) {
+        let message = "a header's value is printable ASCII without blanks around it";
+        return Err(("bundle.bad_header", message));
+    }
+    Ok(())
+}
+
+/// Refuses a reference to a stored secret, which would be sent as it stands.
+fn without_secret(report: &mut Report, at: &At<'_>) -> Option<()> {
+    if let node::Node::Text(text) = at.node
+        && text.contains("${secret:")
+    {
+        let message = "references to secrets (`${secret:…}`) are not supported by this version \
+                       and would be sent as they stand: take it out";
+        report.add("bundle.unsupported", &at.path, message);
+        return None;
+    }
+    Some(())
+}
+
+fn link(report: &mut Report, at: &At<'_>) -> Option<String> {
+    at.parsed(report, "bundle.bad_url", |text| {
+        text::url(text).map(|()| text.to_owned())
+    })
+}
+
+fn tools(report: &mut Report, at: &At<'_>) -> Option<Vec<(Glob, ToolMarks)>> {
+    let mut tools = Vec::new();
+    for (key, item) in at.entries(report)? {
+        let glob = Glob::new(key)
+            .map_err(|bad| {
+                let message = format!("{}: {bad}", quote(key));
+                report.add("bundle.bad_glob", &item.path, message);
+            })
+            .ok();
+        let Some(marks) = marks(report, &item, glob.as_ref()) else {
+            continue;
+        };
+        tools.extend(glob.map(|glob| (glob, marks)));
+    }
+    Some(tools)
+}
+
+fn marks(report: &mut Report, at: &At<'_>, glob: Option<&Glob>) -> Option<ToolMarks> {
+    let mut fields = at.fields(report)?;
+    let review = review(report, &mut fields, glob);
+    let effect = fields.take("effect").and_then(|at| {
+        let words = [
+            ("read", Effect::Read),
+            ("outward", Effect::Outward),
+            ("write", Effect::Write),
+            ("destructive", Effect::Destructive),
+        ];
+        at.word(report, &words)
+    });
+    let idempotent = fields.take("idempotent").and_then(|at| at.flag(report));
+    let timeout = fields
+        .take("timeout")
+        .and_then(|at| at.parsed(report, "bundle.bad_duration", text::duration));
+    let max_result_bytes = fields
+        .take("maxResult")
+        .and_then(|at| at.parsed(report, "bundle.bad_size", text::size));
+    fields.refuse(
+        report,
+        &["roles", "returns", "untrustedOutput", "sensitiveOutput"],
+    );
+    fields.finish(report);
+    Some(ToolMarks {
+        review,
+        effect,
+        idempotent,
+        timeout,
+        max_result_bytes,
+    })
+}
+
+/// The review mark; one that would clear a floor is refused, whether or not
+/// the tool is granted, and also where a glob covers it among others (S5.5).
+fn review(report: &mut Report, fields: &mut Fields<'_>, glob: Option<&Glob>) -> Option<Review> {
+    let at = fields.take("review")?;
+    let words = [Review::Required, Review::NotRequired].map(|review| (review.as_str(), review));
+    let review = at.word(report, &words)?;
+    if review == Review::NotRequired {
+        let floors = Builtin::ALL
+            .into_iter()
+            .filter(|builtin| builtin.has_floor());
+        for name in floors.map(Builtin::name) {
+            if glob.is_some_and(|glob| glob.matches(name, name)) {
+                let message = format!("`{name}` is always reviewed, and nothing clears that");
+                report.add("bundle.floor_cleared", &at.path, message);
+            }
+        }
+    }
+    Some(review)
+}
+
+fn permissions(report: &mut Report, at: &At<'_>) -> Option<Permissions> {
+    let mut fields = at.fields(report)?;
+    fields.refuse(report, &["preset"]);
+    let default = fields
+        .take("default")
+        .and_then(|at| at.word(report, &ACTIONS));
+    let rules = fields.take("rules").and_then(|at| rules(report, &at));
+    let approval_timeout = fields
+        .take("approvalTimeout")
+        .and_then(|at| at.parsed(report, "bundle.bad_duration", text::duration));
+    let notify = fields.take("notify").and_then(|at| notify(report, &at));
+    fields.finish(report);
+    Some(Permissions {
+        default: default.unwrap_or(Action::Ask),
+        rules: rules.unwrap_or_default(),
+        approval_timeout: approval_timeout.unwrap_or(DEFAULT_APPROVAL_TIMEOUT),
+        notify,
+    })
+}
+
+fn rules(report: &mut Report, at: &At<'_>) -> Option<Vec<Rule>> {
+    let items = at.list(report)?;
+    Some(items.iter().filter_map(|item| rule(report, item)).collect())
+}
+
+fn rule(report: &mut Report, at: &At<'_>) -> Option<Rule> {
+    let mut fields = at.fields(report)?;
+    let tool = fields
+        .require(report, "tool")
+        .and_then(|at| at.parsed(report, "bundle.bad_glob", Glob::new));
+    let action = fields
+        .require(report, "action")
+        .and_then(|at| at.word(report, &ACTIONS));
+    fields.refuse(report, &["when", "unless", "approvers", "escalate"]);
+    fields.finish(report);
+    Some(Rule {
+        tool: tool?,
+        action: action?,
+    })
+}
+
+fn notify(report: &mut Report, at: &At<'_>) -> Option<Notify> {
+    let mut fields = at.fields(report)?;
+    let url = fields
+        .require(report, "url")
+        .and_then(|at| without_secret(report, &at).and_then(|()| link(report, &at)));
+    let secret = fields.take("secret").and_then(|at| {
+        let form = "the name of a secret: 1 to 64 letters, digits and `_`";
+        at.text_like(report, "bundle.bad_name", text::is_secret_name, form)
+    });
+    fields.finish(report);
+    Some(Notify { url: url?, secret })
+}

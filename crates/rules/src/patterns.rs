@@ -1,0 +1,104 @@
+//! An ordered list of patterns, and which of them matches a tool first.
+//!
+//! Exact names are looked up in a map, so their number costs next to nothing;
+//! only patterns with a star are tried one by one. All exact names that can
+//! mean a tool share the plain form of its registered name, or are spellings of
+//! its model's name: that is the key of the map.
+
+use std::collections::BTreeMap;
+
+use crate::glob::Glob;
+use crate::names::{plain_form, plain_matches};
+
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Patterns {
+    exact: BTreeMap<String, Vec<(usize, Glob)>>,
+    globs: Vec<(usize, Glob)>,
+}
+
+impl Patterns {
+    pub(crate) fn first(&self, registered: &str, model_name: &str) -> Option<usize> {
+        self.first_where(registered, model_name, |_| true)
+    }
+
+    /// The lowest position of a pattern that matches and is wanted.
+    pub(crate) fn first_where(
+        &self,
+        registered: &str,
+        model_name: &str,
+        wanted: impl Fn(usize) -> bool,
+    ) -> Option<usize> {
+        let hit = |(position, glob): &&(usize, Glob)| {
+            wanted(*position) && glob.matches(registered, model_name)
+        };
+        let under = |key: &str| {
+            self.exact
+                .get(key)
+                .and_then(|same| same.iter().find(hit))
+                .map(|(position, _)| *position)
+        };
+        let mut exact = under(model_name);
+        if !self.exact.is_empty() && !plain_matches(registered.as_bytes(), model_name.as_bytes()) {
+            exact = [exact, under(&plain_form(registered))]
+                .into_iter()
+                .flatten()
+                .min();
+        }
+        let end = exact.unwrap_or(usize::MAX);
+        let before = self
+            .globs
+            .iter()
+            .take_while(|(position, _)| *position < end);
+        before
+            .into_iter()
+            .find(hit)
+            .map(|(position, _)| *position)
+            .or(exact)
+    }
+}
+
+impl<'g> FromIterator<&'g Glob> for Patterns {
+    fn from_iter<I: IntoIterator<Item = &'g Glob>>(globs: I) -> Self {
+        let mut patterns = Self::default();
+        for (position, glob) in globs.into_iter().enumerate() {
+            if glob.is_exact() {
+                let same = patterns.exact.entry(plain_form(glob.as_str())).or_default();
+                same.push((position, glob.clone()));
+            } else {
+                patterns.globs.push((position, glob.clone()));
+            }
+        }
+        patterns
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2048))]
+
+        #[test]
+        fn b36_the_map_finds_what_trying_one_by_one_finds(
+            patterns in prop::collection::vec("[ab_.*]{1,4}|[ab][_.][ab][_.][ab]", 0..12),
+            tools in prop::collection::btree_set("[ab][_.][ab][_.][ab]", 1..6),
+        ) {
+            let globs: Vec<Glob> = patterns.iter().map(|text| Glob::new(text).unwrap()).collect();
+            let index: Patterns = globs.iter().collect();
+            let names = crate::ToolNames::assign(tools.iter().cloned());
+            for (registered, model) in names.iter() {
+                for model in [model, registered] {
+                    let expected = globs.iter().position(|glob| glob.matches(registered, model));
+                    prop_assert_eq!(index.first(registered, model), expected);
+                    let odd = globs.iter().enumerate().position(|(position, glob)| {
+                        position % 2 == 1 && glob.matches(registered, model)
+                    });
+                    prop_assert_eq!(index.first_where(registered, model, |p| p % 2 == 1), odd);
+                }
+            }
+        }
+    }
+}

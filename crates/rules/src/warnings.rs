@@ -1,0 +1,233 @@
+//! What a bundle may say but probably does not mean (S5.11).
+//!
+//! Warnings never refuse. Each is shown by `deploy` and by `deploy --validate`.
+
+use std::fmt;
+
+use crate::bundle::{Builtin, Bundle, Rule};
+use crate::glob::Glob;
+use crate::judge::CONTROL_TOOLS;
+use crate::names::plain_form;
+
+/// The tool that starts another agent (S3.6).
+const START_AGENT: &str = "start_agent";
+
+/// Something in a bundle that is worth a second look.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BundleWarning {
+    /// A stable word for the kind of warning:
+    ///
+    /// - `bundle.no_role`: runs fail until a role is attached (S3.9)
+    /// - `bundle.unknown_server`: a rule speaks of a server that the bundle
+    ///   lacks
+    /// - `bundle.rule_cannot_match`: a rule that no call ever reaches
+    pub code: &'static str,
+    /// The key, such as `permissions.rules[2]`.
+    pub path: String,
+    /// What is odd about it, in one sentence.
+    pub message: String,
+}
+
+impl fmt::Display for BundleWarning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {} ({})", self.path, self.message, self.code)
+    }
+}
+
+/// Everything in a bundle that is worth a second look, in file order.
+#[must_use]
+pub fn warnings(bundle: &Bundle) -> Vec<BundleWarning> {
+    let mut found = Vec::new();
+    if bundle.role.is_none() {
+        found.push(BundleWarning {
+            code: "bundle.no_role",
+            path: "role".to_owned(),
+            message: "the bundle names no role: unless the agent has one already, its runs fail; \
+                      `role: unrestricted` permits everything"
+                .to_owned(),
+        });
+    }
+    let rules = bundle
+        .permissions
+        .as_ref()
+        .map_or(&[][..], |permissions| &permissions.rules);
+    for (index, rule) in rules.iter().enumerate() {
+        let odd = nothing_to_match(bundle, &rule.tool)
+            .or_else(|| shadowed(rules, index).map(|by| shadow_message(rule, &rules[by], by)));
+        found.extend(odd.map(|(code, message)| BundleWarning {
+            code,
+            path: format!("permissions.rules[{index}]"),
+            message,
+        }));
+    }
+    found
+}
+
+/// Why no tool that this bundle can have is meant by a pattern.
+///
+/// A pattern that begins with a star names no server and is not looked at.
+fn nothing_to_match(bundle: &Bundle, tool: &Glob) -> Option<(&'static str, String)> {
+    let matches = |name: &&str| tool.matches(name, name);
+    if tool.is_exact() && CONTROL_TOOLS.iter().any(|name| matches(&name)) {
+        let message = format!("`{tool}` acts on nothing: no rule is ever asked about it");
+        return Some(("bundle.rule_cannot_match", message));
+    }
+    let prefix = tool.literal_prefix();
+    let own = Builtin::ALL.map(Builtin::name);
+    if prefix.is_empty()
+        || own
+            .iter()
+            .chain(&CONTROL_TOOLS)
+            .chain([&START_AGENT])
+            .any(|name| matches(&name))
+        || bundle.servers.keys().any(|server| speaks_of(tool, server))
+    {
+        return None;
+    }
+    if let Some((server, _)) = prefix.split_once('.') {
+        let message = format!("the bundle has no server `{server}`, so `{tool}` matches nothing");
+        return Some(("bundle.unknown_server", message));
+    }
+    if prefix.contains('_') || !tool.is_exact() {
+        let message = format!("`{tool}` is no tool of any server that the bundle has");
+        return Some(("bundle.unknown_server", message));
+    }
+    let message = format!("no tool can be called `{tool}`: those of servers are `server.tool`");
+    Some(("bundle.rule_cannot_match", message))
+}
+
+/// Whether a pattern can match some tool of a server, in either form (B37).
+fn speaks_of(tool: &Glob, server: &str) -> bool {
+    let registered = format!("{server}.");
+    tool.may_match_under(&registered) || tool.may_match_under(&plain_form(&registered))
+}
+
+/// The rule that always decides before this one: a stricter one whose pattern
+/// covers this one's, or an earlier one that is the same.
+fn shadowed(rules: &[Rule], index: usize) -> Option<usize> {
+    let rule = &rules[index];
+    rules.iter().enumerate().position(|(other, by)| {
+        (by.action > rule.action && by.tool.covers(&rule.tool)) || (other < index && by == rule)
+    })
+}
+
+fn shadow_message(rule: &Rule, by: &Rule, index: usize) -> (&'static str, String) {
+    let message = if by == rule {
+        format!("rule {index} says the same already")
+    } else {
+        format!(
+            "rule {index} ({} `{}`) always decides first: {} comes before {}, however they are \
+             written",
+            by.action, by.tool, by.action, rule.action
+        )
+    };
+    ("bundle.rule_cannot_match", message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The warnings of a bundle, as `code path`.
+    fn warned(yaml: &str) -> Vec<String> {
+        let bundle = Bundle::parse(&format!("name: a\n{yaml}")).unwrap();
+        warnings(&bundle)
+            .iter()
+            .map(|w| format!("{} {}", w.code, w.path))
+            .collect()
+    }
+
+    fn warned_of_rules(servers: &str, rules: &[(&str, &str)]) -> Vec<String> {
+        let rules: Vec<String> = rules
+            .iter()
+            .map(|(tool, action)| format!("{{tool: '{tool}', action: {action}}}"))
+            .collect();
+        warned(&format!(
+            "role: unrestricted\nservers: {servers}\npermissions: {{rules: [{}]}}",
+            rules.join(", ")
+        ))
+    }
+
+    const GITHUB: &str = "{github-read: {command: [x]}}";
+
+    #[test]
+    fn s5_11_no_role() {
+        assert_eq!(warned(""), ["bundle.no_role role"]);
+        assert!(warned("role: unrestricted").is_empty());
+    }
+
+    #[test]
+    fn s5_11_b37_only_the_rule_for_the_missing_server_is_warned_of() {
+        let rules = [
+            ("github-read.list__issues", "deny"),
+            ("github-read_list__issues", "deny"),
+            ("github-read.*", "deny"),
+            ("github-read_*", "deny"),
+            ("gitlab.*", "deny"),
+        ];
+        assert_eq!(
+            warned_of_rules(GITHUB, &rules),
+            ["bundle.unknown_server permissions.rules[4]"]
+        );
+        for missing in [
+            "ghost.list",
+            "ghost.*",
+            "ghost_list_all",
+            "ghost_*",
+            "ghost*",
+            "github-read",
+        ] {
+            let found = warned_of_rules(GITHUB, &[(missing, "ask")]);
+            assert_eq!(found.len(), 1, "{missing}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn s5_11_patterns_that_name_no_server_are_not_warned_of() {
+        for fine in [
+            "*",
+            "*.delete_*",
+            "*_delete",
+            "create_artifact",
+            "send_email",
+            "start_agent",
+            "git*.x",
+        ] {
+            assert!(
+                warned_of_rules(GITHUB, &[(fine, "ask")]).is_empty(),
+                "{fine}"
+            );
+        }
+    }
+
+    #[test]
+    fn s5_11_a_rule_that_cannot_match() {
+        let cannot = |rules: &[(&str, &str)]| warned_of_rules(GITHUB, rules);
+        let second = ["bundle.rule_cannot_match permissions.rules[1]"];
+        let first = ["bundle.rule_cannot_match permissions.rules[0]"];
+        assert_eq!(cannot(&[("*", "ask"), ("github-read.x", "allow")]), second);
+        assert_eq!(cannot(&[("*.x", "ask"), ("*.x", "ask")]), second);
+        assert_eq!(cannot(&[("*.x", "allow"), ("*.x", "deny")]), first);
+        assert_eq!(cannot(&[("ask_person", "deny")]), first);
+        // Order within a file does not shadow across classes, nor a wide rule a
+        // narrow one of its own class.
+        assert!(cannot(&[("*", "allow"), ("github-read.*", "ask"), ("*.x", "deny")]).is_empty());
+        assert!(cannot(&[("*", "deny"), ("github-read.x", "deny")]).is_empty());
+    }
+
+    #[test]
+    fn messages_read_well() {
+        let bundle = Bundle::parse(
+            "name: a\nrole: r\npermissions: {rules: [{tool: '*', action: ask}, {tool: x.y, action: allow}]}",
+        )
+        .unwrap();
+        let shown: Vec<String> = warnings(&bundle).iter().map(ToString::to_string).collect();
+        assert_eq!(
+            shown,
+            [
+                "permissions.rules[1]: the bundle has no server `x`, so `x.y` matches nothing \
+              (bundle.unknown_server)"
+            ]
+        );
+    }
+}
