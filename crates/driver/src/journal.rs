@@ -1,0 +1,176 @@
+use std::future::Future;
+
+use sayso_run::{Corrupt, Recorded, RunId, RunState, Timestamp, WorkerId};
+use thiserror::Error;
+use uuid::Uuid;
+
+use crate::rows::{ActionRow, ApprovalRow, DeliveryRow, FeedbackRow, LeaseRow, RunRow};
+
+/// What an append does to the run's lease.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LeaseChange {
+    /// Nothing: the writer holds no lease (a start, a decision, a cancel). If work is owed
+    /// afterwards the run becomes ready.
+    None,
+    /// Takes the lease: it must be free, or held by a worker that is marked dead. Raises the epoch
+    /// from `from_epoch`.
+    Claim {
+        /// Who takes it.
+        worker: WorkerId,
+        /// The epoch that the writer saw.
+        from_epoch: u64,
+    },
+    /// Keeps it: it must be held at this epoch.
+    Hold {
+        /// The epoch of the claim.
+        epoch: u64,
+    },
+    /// Gives it back with this append.
+    Release {
+        /// The epoch of the claim.
+        epoch: u64,
+    },
+    /// Takes and gives it back in one append.
+    ClaimAndRelease {
+        /// Who takes it.
+        worker: WorkerId,
+        /// The epoch that the writer saw.
+        from_epoch: u64,
+    },
+}
+
+/// A step with its stored forms.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Written {
+    /// The step in its place.
+    pub recorded: Recorded,
+    /// The stored content: the bytes that were hashed.
+    pub content: String,
+    /// The content with secrets masked, where that differs.
+    pub view: Option<String>,
+}
+
+/// One append: all of it happens, or nothing.
+#[derive(Debug, Clone)]
+pub struct Append {
+    /// The run.
+    pub run: RunId,
+    /// The sequence number that the writer saw; zero makes a new run.
+    pub expected: u64,
+    /// The steps, numbered from `expected + 1`; may be empty for a claim or release alone.
+    pub steps: Vec<Written>,
+    /// What happens to the lease.
+    pub lease: LeaseChange,
+    /// When the run is ready for a worker; none if nothing is owed, or the writer goes on itself.
+    pub ready_at: Option<Timestamp>,
+    /// Refused if the database's clock is at or past this time (S6.8).
+    pub not_after: Option<Timestamp>,
+    /// The run's row as it is afterwards.
+    pub row: RunRow,
+    /// Actions that are new or changed.
+    pub actions: Vec<ActionRow>,
+    /// Approvals that are new or changed.
+    pub approvals: Vec<ApprovalRow>,
+    /// Decisions as feedback.
+    pub feedback: Vec<FeedbackRow>,
+    /// Notifications that are due.
+    pub deliveries: Vec<DeliveryRow>,
+    /// The last step whose event was acknowledged, if the writer knows.
+    pub published: Option<u64>,
+    /// The key of a start: principal, key and request digest; unique in the namespace.
+    pub start_key: Option<StartKey>,
+    /// Stored with the steps: read back after an unclear commit, it says who won.
+    pub id: Uuid,
+}
+
+/// What makes a start the same start (S1.1).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StartKey {
+    /// The caller's key.
+    pub key: String,
+    /// Hex digest of the request.
+    pub request: String,
+}
+
+/// What an append did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Appended {
+    /// The epoch afterwards.
+    pub epoch: u64,
+}
+
+/// Why nothing was appended.
+#[derive(Debug, Clone, Error)]
+pub enum AppendError {
+    /// Another writer was first, the lease is not as expected, or the run already exists: load,
+    /// fold, decide again.
+    #[error("the timeline of {0} has moved on")]
+    Conflict(RunId),
+    /// The database's clock is past `not_after`.
+    #[error("the time to decide had passed")]
+    TooLate,
+    /// A start with this key exists.
+    #[error("the start was made before as {existing}")]
+    DuplicateStart {
+        /// The run that exists.
+        existing: RunId,
+        /// The digest of its request.
+        request: String,
+    },
+    /// The database refuses this append and would refuse it again.
+    #[error("the database refuses the append: {0}")]
+    Refused(String),
+    /// The database cannot be reached; nothing is known to be lost or half done.
+    #[error("the database is unavailable: {0}")]
+    Unavailable(String),
+}
+
+/// Why a timeline could not be read.
+#[derive(Debug, Clone, Error)]
+pub enum LoadError {
+    /// The database cannot be reached.
+    #[error("the database is unavailable: {0}")]
+    Unavailable(String),
+    /// A newer version of sayso wrote a step of it: leave the run to a newer worker (S2.2).
+    #[error("the timeline of {run} holds a step that this version does not know: {what}")]
+    TooNew {
+        /// The run.
+        run: RunId,
+        /// The step's type and version.
+        what: String,
+    },
+    /// The timeline cannot have come about.
+    #[error(transparent)]
+    Corrupt(#[from] Corrupt),
+    /// A row cannot be read.
+    #[error("a stored row of {run} cannot be read: {why}")]
+    BadRow {
+        /// The run.
+        run: RunId,
+        /// Why.
+        why: String,
+    },
+}
+
+/// A run as loaded.
+#[derive(Debug, Clone)]
+pub struct Loaded {
+    /// The folded timeline.
+    pub state: RunState,
+    /// Steps after the published mark, whose events may still have to go out.
+    pub unpublished: Vec<Written>,
+    /// The lease columns.
+    pub lease: LeaseRow,
+}
+
+/// Where timelines live.
+pub trait Journal: Send + Sync + 'static {
+    /// Appends, or says why not. Returns once it is durable.
+    fn append(&self, append: Append) -> impl Future<Output = Result<Appended, AppendError>> + Send;
+
+    /// Loads and folds a run; `None` if there is none.
+    fn load(&self, run: &RunId) -> impl Future<Output = Result<Option<Loaded>, LoadError>> + Send;
+
+    /// The database's time, as well as this process knows it.
+    fn now(&self) -> Timestamp;
+}

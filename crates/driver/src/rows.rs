@@ -1,0 +1,238 @@
+//! The tables projected from timelines, as rows. They are written in the transaction of the append
+//! that changes them and never by anything else; a projection can always be made again from the
+//! timeline.
+
+use sayso_run::{
+    ActionStatus, AgentName, ApprovalId, CallDigest, CallId, DenyCause, Digest, EndedBy, Namespace,
+    PrincipalId, RevisionId, RunId, Status, TaskId, Timestamp, Trust, Usage, WorkerId,
+};
+
+/// A run as lists and pages show it: one row of `runs`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunRow {
+    /// The run.
+    pub run: RunId,
+    /// The task that it executes.
+    pub task: TaskId,
+    /// The tenant.
+    pub namespace: Namespace,
+    /// The agent.
+    pub agent: AgentName,
+    /// The pinned revision.
+    pub revision: RevisionId,
+    /// Who asked.
+    pub principal: PrincipalId,
+    /// The trust now.
+    pub trust: Trust,
+    /// What was asked.
+    pub input: String,
+    /// Where it stands.
+    pub status: Status,
+    /// Sequence number of its last step.
+    pub seq: u64,
+    /// What ended it.
+    pub ended_by: Option<EndedBy>,
+    /// The output of a completed run.
+    pub output: Option<String>,
+    /// The code of a failed run.
+    pub error_code: Option<String>,
+    /// The message of a failed run.
+    pub error_message: Option<String>,
+    /// Think-and-call cycles.
+    pub cycles: u32,
+    /// Retries.
+    pub retries: u32,
+    /// Tokens.
+    pub usage: Usage,
+    /// When its first step was recorded.
+    pub created_at: Timestamp,
+    /// When its last step was recorded.
+    pub updated_at: Timestamp,
+    /// When it ended.
+    pub ended_at: Option<Timestamp>,
+    /// When the first of its pending approvals expires.
+    pub expires_at: Option<Timestamp>,
+    /// Whether started calls are open: of an ended run, a late result may still come.
+    pub open_calls: bool,
+}
+
+/// The lease and outbox columns of a run, beside its row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeaseRow {
+    /// Raised by every claim.
+    pub epoch: u64,
+    /// The worker that holds it.
+    pub worker: Option<WorkerId>,
+    /// Whether that worker's row is still marked alive.
+    pub worker_alive: bool,
+    /// Since when work is owed and nobody was seen to do it.
+    pub ready_at: Option<Timestamp>,
+    /// The last step whose event the broker acknowledged.
+    pub published: u64,
+}
+
+/// One attempted call: a row of `actions` (S2.5).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ActionRow {
+    /// The run.
+    pub run: RunId,
+    /// The call.
+    pub call: CallId,
+    /// The tool as registered.
+    pub tool: String,
+    /// Its status.
+    pub status: ActionStatus,
+    /// The exact argument bytes.
+    pub args: String,
+    /// What an approval binds.
+    pub digest: CallDigest,
+    /// How it was let through: a rule's id, or `principal:NAME`; none if it was not.
+    pub cleared_by: Option<String>,
+    /// What came of it, as the model was told; none while open.
+    pub result: Option<String>,
+    /// Why it did not run.
+    pub denied: Option<DenyCause>,
+    /// When it was proposed.
+    pub created_at: Timestamp,
+    /// When it last changed.
+    pub updated_at: Timestamp,
+}
+
+/// Where an approval stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ApprovalStatus {
+    /// A person has to decide.
+    Pending,
+    /// A person approved it.
+    Approved,
+    /// A person denied it.
+    Denied,
+    /// Nobody decided in time: it counts as denied.
+    Expired,
+    /// Closed without a decision: cancelled, superseded, or by the run's end.
+    Closed,
+}
+
+impl ApprovalStatus {
+    /// Every status.
+    pub const ALL: [ApprovalStatus; 5] = [
+        ApprovalStatus::Pending,
+        ApprovalStatus::Approved,
+        ApprovalStatus::Denied,
+        ApprovalStatus::Expired,
+        ApprovalStatus::Closed,
+    ];
+
+    /// The word that every surface uses.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            ApprovalStatus::Pending => "pending",
+            ApprovalStatus::Approved => "approved",
+            ApprovalStatus::Denied => "denied",
+            ApprovalStatus::Expired => "expired",
+            ApprovalStatus::Closed => "closed",
+        }
+    }
+
+    /// Reads the word.
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|status| status.as_str() == word)
+    }
+}
+
+/// One approval: a row of `approvals` (S6.3).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ApprovalRow {
+    /// The approval.
+    pub approval: ApprovalId,
+    /// The tenant.
+    pub namespace: Namespace,
+    /// The run.
+    pub run: RunId,
+    /// The call that it decides.
+    pub call: CallId,
+    /// The agent.
+    pub agent: AgentName,
+    /// Who asked for the run; cannot decide it (S6.10).
+    pub requester: PrincipalId,
+    /// The tool as registered.
+    pub tool: String,
+    /// The exact argument bytes.
+    pub args: String,
+    /// What it is bound to.
+    pub digest: CallDigest,
+    /// Digest of the tool's definition.
+    pub definition: Digest,
+    /// The task's input.
+    pub task_input: String,
+    /// The run's trust when it was asked for.
+    pub trust: Trust,
+    /// The rule that asked.
+    pub rule: String,
+    /// Why it asked.
+    pub reason: String,
+    /// One sentence for the reviewer.
+    pub summary: String,
+    /// Sequence number of the step that held the call.
+    pub seq: u64,
+    /// Where it stands.
+    pub status: ApprovalStatus,
+    /// When it was asked for.
+    pub requested_at: Timestamp,
+    /// When it counts as denied.
+    pub expires_at: Timestamp,
+    /// Who decided; none for expiry and closing by the system.
+    pub decided_by: Option<PrincipalId>,
+    /// When it was decided or closed.
+    pub decided_at: Option<Timestamp>,
+    /// The reason given.
+    pub decision_reason: Option<String>,
+    /// Why it was denied or closed.
+    pub closed_cause: Option<DenyCause>,
+    /// What came of the call, once something did (S6.3): its action's status.
+    pub action_status: ActionStatus,
+}
+
+/// A person's decision as feedback (S7.2): a row of `feedback`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FeedbackRow {
+    /// The task that is rated.
+    pub task: TaskId,
+    /// The tenant.
+    pub namespace: Namespace,
+    /// The agent.
+    pub agent: AgentName,
+    /// The run.
+    pub run: RunId,
+    /// The approval, which makes the row unique.
+    pub approval: ApprovalId,
+    /// Who decided.
+    pub by: PrincipalId,
+    /// Millionths: 1,000,000 for approved, 0 for denied.
+    pub score_millionths: i64,
+    /// The reason given.
+    pub note: Option<String>,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// A notification that is due: a row of `deliveries`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeliveryRow {
+    /// Unique: approval and target, so that one append makes one.
+    pub id: String,
+    /// The tenant.
+    pub namespace: Namespace,
+    /// The agent whose bundle asks for it.
+    pub agent: AgentName,
+    /// The run.
+    pub run: RunId,
+    /// The approval that it tells of.
+    pub approval: ApprovalId,
+    /// Where to.
+    pub url: String,
+    /// Name of the signing secret.
+    pub secret: Option<String>,
+    /// When it is due first.
+    pub due_at: Timestamp,
+}
