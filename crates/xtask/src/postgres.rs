@@ -99,7 +99,7 @@ impl Home<'_> {
         // What initdb writes need not survive a power cut; what the server writes is synced.
         let mut initdb = server_command(&self.programs.join("initdb"), self.account)?;
         processes
-            .succeed_quietly(
+            .succeed(
                 initdb
                     .args(["--username=postgres", "--auth=scram-sha-256", "--no-sync"])
                     .args(["--encoding=UTF8", "--no-locale"])

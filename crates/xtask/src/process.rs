@@ -85,13 +85,6 @@ impl Processes {
         Ok(status)
     }
 
-    /// Runs a command that has to succeed.
-    pub(crate) fn succeed(&self, command: &mut Command) -> Result<()> {
-        let status = self.run(command)?;
-        ensure!(status.success(), "`{}` failed: {status}", shown(command));
-        Ok(())
-    }
-
     /// Runs a command and keeps what it says.
     pub(crate) fn capture(&self, command: &mut Command) -> Result<Output> {
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -102,7 +95,7 @@ impl Processes {
     }
 
     /// Runs a command that has to succeed, and shows what it said only if it does not.
-    pub(crate) fn succeed_quietly(&self, command: &mut Command) -> Result<()> {
+    pub(crate) fn succeed(&self, command: &mut Command) -> Result<()> {
         let output = self.capture(command)?;
         if output.status.success() {
             return Ok(());

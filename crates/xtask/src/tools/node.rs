@@ -30,7 +30,7 @@ pub(super) fn install(tools: &Toolbox<'_>, venv: &Path) -> Result<Node> {
     let folder = tools.installed("npm", &format!("{MANIFEST}{LOCK}"), &what, |folder| {
         fs::write(folder.join("package.json"), MANIFEST)?;
         fs::write(folder.join("package-lock.json"), LOCK)?;
-        tools.processes.succeed_quietly(
+        tools.processes.succeed(
             Command::new(bin.join("node"))
                 .arg(wheel.join("lib/node_modules/npm/bin/npm-cli.js"))
                 .args(["ci", "--ignore-scripts", "--no-audit", "--no-fund"])

@@ -173,8 +173,8 @@ pub(crate) fn require(processes: &Processes, wanted: &BTreeSet<Program>) -> Resu
     if missing.contains(&Program::Postgres) {
         println!("tools: the package may start a PostgreSQL of its own; the tests do not use it");
     }
-    processes.succeed_quietly(apt().args(["-q", "update"]))?;
-    processes.succeed_quietly(
+    processes.succeed(apt().args(["-q", "update"]))?;
+    processes.succeed(
         apt()
             .args(["-q", "-y", "--no-install-recommends", "install"])
             .args(&packages),

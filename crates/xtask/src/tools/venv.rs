@@ -23,10 +23,10 @@ pub(super) fn install(
             .context("there is no Python that makes virtual environments")?;
         tools
             .processes
-            .succeed_quietly(Command::new(python.path).args(["-m", "venv"]).arg(folder))?;
+            .succeed(Command::new(python.path).args(["-m", "venv"]).arg(folder))?;
         let held = folder.join("constraints.txt");
         fs::write(&held, constraints)?;
-        tools.processes.succeed_quietly(
+        tools.processes.succeed(
             Command::new(folder.join("bin/python"))
                 .args(["-m", "pip", "install", "--quiet", "--no-input"])
                 .arg("--disable-pip-version-check")
