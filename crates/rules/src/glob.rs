@@ -110,23 +110,29 @@ impl Glob {
     /// half one form and half the other are missed.
     #[must_use]
     pub fn matches(&self, registered: &str, model_name: &str) -> bool {
+        self.matches_names(&Names::new(registered, model_name))
+    }
+
+    pub(crate) fn matches_names(&self, names: &Names<'_>) -> bool {
         let pattern = self.text.as_bytes();
-        let registered = registered.as_bytes();
-        let model_name = model_name.as_bytes();
-        if walk(pattern, registered.len(), |c, i| c == registered[i]) {
-            return true;
-        }
+        let Names {
+            registered,
+            model_name,
+            plain,
+        } = *names;
         let in_model_name = |c: u8, i: usize| {
-            c == model_name[i]
-                || (c == b'.' && model_name[i] == b'_' && registered.get(i) == Some(&b'.'))
+            c == model_name[i] || (c == b'.' && model_name[i] == b'_' && dot_at(registered, i))
         };
-        if registered != model_name && walk(pattern, model_name.len(), in_model_name) {
+        if walk(pattern, model_name.len(), in_model_name) {
             return true;
         }
-        !plain_matches(registered, model_name)
-            && walk(pattern, registered.len(), |c, i| {
-                c == plain_byte(registered[i])
-            })
+        // A plain form differs from the registered name only where a pattern's
+        // character could not match there: what it misses, both miss.
+        !plain
+            && (walk(pattern, registered.len(), |c, i| c == registered[i])
+                || walk(pattern, registered.len(), |c, i| {
+                    c == plain_byte(registered[i])
+                }))
     }
 
     /// Whether every tool that `other` matches is matched by this pattern too.
@@ -152,6 +158,34 @@ impl Glob {
         }
         rest.next().is_some()
     }
+}
+
+/// A tool's two names, looked at once for many patterns.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Names<'n> {
+    registered: &'n [u8],
+    model_name: &'n [u8],
+    /// Whether the model's name is the plain form of the registered one.
+    plain: bool,
+}
+
+impl<'n> Names<'n> {
+    pub(crate) fn new(registered: &'n str, model_name: &'n str) -> Self {
+        let (registered, model_name) = (registered.as_bytes(), model_name.as_bytes());
+        Self {
+            registered,
+            model_name,
+            plain: plain_matches(registered, model_name),
+        }
+    }
+
+    pub(crate) fn is_plain(&self) -> bool {
+        self.plain
+    }
+}
+
+fn dot_at(registered: &[u8], i: usize) -> bool {
+    registered.get(i) == Some(&b'.')
 }
 
 fn is_pattern_char(c: char) -> bool {

@@ -12,7 +12,7 @@
 //!   nothing clears.
 //! - [`judge`]: the verdict on one call.
 //! - [`role`]: the ceiling over everything an agent may do.
-//! - [`warnings`]: what is allowed in a bundle but probably not meant.
+//! - [`mod@warnings`]: what is allowed in a bundle but probably not meant.
 
 pub mod bundle;
 pub mod glob;

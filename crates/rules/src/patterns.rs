@@ -7,8 +7,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::glob::Glob;
-use crate::names::{plain_form, plain_matches};
+use crate::glob::{Glob, Names};
+use crate::names::plain_form;
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Patterns {
@@ -28,9 +28,9 @@ impl Patterns {
         model_name: &str,
         wanted: impl Fn(usize) -> bool,
     ) -> Option<usize> {
-        let hit = |(position, glob): &&(usize, Glob)| {
-            wanted(*position) && glob.matches(registered, model_name)
-        };
+        let names = Names::new(registered, model_name);
+        let hit =
+            |(position, glob): &&(usize, Glob)| wanted(*position) && glob.matches_names(&names);
         let under = |key: &str| {
             self.exact
                 .get(key)
@@ -38,7 +38,7 @@ impl Patterns {
                 .map(|(position, _)| *position)
         };
         let mut exact = under(model_name);
-        if !self.exact.is_empty() && !plain_matches(registered.as_bytes(), model_name.as_bytes()) {
+        if !self.exact.is_empty() && !names.is_plain() {
             exact = [exact, under(&plain_form(registered))]
                 .into_iter()
                 .flatten()

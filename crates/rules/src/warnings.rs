@@ -68,7 +68,7 @@ pub fn warnings(bundle: &Bundle) -> Vec<BundleWarning> {
 /// A pattern that begins with a star names no server and is not looked at.
 fn nothing_to_match(bundle: &Bundle, tool: &Glob) -> Option<(&'static str, String)> {
     let matches = |name: &&str| tool.matches(name, name);
-    if tool.is_exact() && CONTROL_TOOLS.iter().any(|name| matches(&name)) {
+    if tool.is_exact() && CONTROL_TOOLS.iter().any(matches) {
         let message = format!("`{tool}` acts on nothing: no rule is ever asked about it");
         return Some(("bundle.rule_cannot_match", message));
     }
@@ -79,7 +79,7 @@ fn nothing_to_match(bundle: &Bundle, tool: &Glob) -> Option<(&'static str, Strin
             .iter()
             .chain(&CONTROL_TOOLS)
             .chain([&START_AGENT])
-            .any(|name| matches(&name))
+            .any(matches)
         || bundle.servers.keys().any(|server| speaks_of(tool, server))
     {
         return None;

@@ -73,6 +73,6 @@ fn largest_that_divides<const N: usize>(
 ) -> (&'static str, u128) {
     units
         .into_iter()
-        .find(|(_, length)| value % length == 0)
+        .find(|(_, length)| value.is_multiple_of(*length))
         .expect("every value is a multiple of 1")
 }

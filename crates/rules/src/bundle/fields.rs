@@ -36,6 +36,7 @@ impl<'n> At<'n> {
 
     fn wrong_type<T>(&self, report: &mut Report, expected: &str) -> Option<T> {
         let message = match self.node {
+            Node::Null if self.path.is_empty() => "the bundle is empty".to_owned(),
             Node::Null => format!("{expected} is expected; leave the key out if there is none"),
             Node::Number if expected == "a text" => {
                 "a text is expected, not a number: put it in quotes".to_owned()

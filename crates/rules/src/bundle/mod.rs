@@ -13,9 +13,11 @@
 mod canonical;
 mod error;
 mod fields;
+mod json;
 mod node;
 mod parse;
 mod text;
+mod yaml;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -4,21 +4,10 @@
 //! survive to be reported, the order of keys survives to be kept, and the
 //! checks that follow can go on after a mistake and find the next one.
 
-use std::cell::Cell;
-use std::fmt;
-
-use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
-
-use super::MAX_BUNDLE;
 use super::error::BundleError;
+use super::{MAX_BUNDLE, json, yaml};
 
-/// What a text may expand to through YAML aliases, in bytes of text plus one
-/// for each value.
-const MAX_EXPANDED: usize = 4 * MAX_BUNDLE;
-
-const EXPANDS_TOO_FAR: &str = "the bundle is too large once its aliases are expanded";
-
-#[derive(Debug, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) enum Node {
     Null,
     Bool(bool),
@@ -28,9 +17,9 @@ pub(super) enum Node {
     Map(Vec<Entry>),
 }
 
-#[derive(Debug, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) struct Entry {
-    /// The key, and whether the file has it as a text.
+    /// The key; if it is not a text, what it is instead.
     pub(super) key: Result<String, &'static str>,
     pub(super) value: Node,
 }
@@ -46,6 +35,18 @@ impl Node {
             Self::List(_) => "a list",
             Self::Map(_) => "a mapping",
         }
+    }
+}
+
+impl Entry {
+    pub(super) fn new(key: Node, value: Node) -> Self {
+        let key = match key {
+            Node::Text(key) => Ok(key),
+            Node::Null | Node::Bool(_) | Node::Number | Node::List(_) | Node::Map(_) => {
+                Err(key.kind())
+            }
+        };
+        Self { key, value }
     }
 }
 
@@ -67,129 +68,23 @@ pub(super) fn read(text: &str) -> Result<Node, BundleError> {
         return Err(failed("bundle.too_large", message));
     }
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let budget = Cell::new(MAX_EXPANDED);
-    let json_error = if text.trim_start().starts_with('{') {
-        let mut json = serde_json::Deserializer::from_str(text);
-        match Seed(&budget)
-            .deserialize(&mut json)
-            .and_then(|node| json.end().map(|()| node))
-        {
+    let no_json = if text.trim_start().starts_with('{') {
+        match json::read(text) {
             Ok(node) => return Ok(node),
-            Err(error) => Some(error),
+            Err(why) => Some(why),
         }
     } else {
         None
     };
-    budget.set(MAX_EXPANDED);
-    Seed(&budget)
-        .deserialize(yaml_serde::Deserializer::from_str(text))
-        .map_err(|error| {
-            let message = match (&json_error, error.to_string()) {
-                (_, message) if message.contains(EXPANDS_TOO_FAR) => {
-                    return failed("bundle.too_large", EXPANDS_TOO_FAR.to_owned());
-                }
-                (Some(json), _) => format!("this is not JSON: {json}"),
-                (None, yaml) => format!("this is not YAML: {yaml}"),
-            };
-            failed("bundle.syntax", message)
-        })
-}
-
-#[derive(Clone, Copy)]
-struct Seed<'b>(&'b Cell<usize>);
-
-impl Seed<'_> {
-    fn spend<E: Error>(self, bytes: usize) -> Result<(), E> {
-        let left = self
-            .0
-            .get()
-            .checked_sub(bytes + 1)
-            .ok_or_else(|| E::custom(EXPANDS_TOO_FAR))?;
-        self.0.set(left);
-        Ok(())
-    }
-}
-
-impl<'de> DeserializeSeed<'de> for Seed<'_> {
-    type Value = Node;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Node, D::Error> {
-        deserializer.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Seed<'_> {
-    type Value = Node;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a plain value without a tag")
-    }
-
-    fn visit_unit<E: Error>(self) -> Result<Node, E> {
-        self.spend(0)?;
-        Ok(Node::Null)
-    }
-
-    /// An empty document.
-    fn visit_none<E: Error>(self) -> Result<Node, E> {
-        self.visit_unit()
-    }
-
-    fn visit_bool<E: Error>(self, value: bool) -> Result<Node, E> {
-        self.spend(0)?;
-        Ok(Node::Bool(value))
-    }
-
-    fn visit_i64<E: Error>(self, _: i64) -> Result<Node, E> {
-        self.spend(0)?;
-        Ok(Node::Number)
-    }
-
-    fn visit_i128<E: Error>(self, _: i128) -> Result<Node, E> {
-        self.spend(0)?;
-        Ok(Node::Number)
-    }
-
-    fn visit_u64<E: Error>(self, _: u64) -> Result<Node, E> {
-        self.spend(0)?;
-        Ok(Node::Number)
-    }
-
-    fn visit_u128<E: Error>(self, _: u128) -> Result<Node, E> {
-        self.spend(0)?;
-        Ok(Node::Number)
-    }
-
-    fn visit_f64<E: Error>(self, _: f64) -> Result<Node, E> {
-        self.spend(0)?;
-        Ok(Node::Number)
-    }
-
-    fn visit_str<E: Error>(self, value: &str) -> Result<Node, E> {
-        self.spend(value.len())?;
-        Ok(Node::Text(value.to_owned()))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Node, A::Error> {
-        self.spend(0)?;
-        let mut list = Vec::new();
-        while let Some(item) = items.next_element_seed(self)? {
-            list.push(item);
+    yaml::read(text).map_err(|no_yaml| match (no_yaml, no_json) {
+        (too_large @ yaml::NotRead::TooLarge, _) => {
+            failed("bundle.too_large", too_large.to_string())
         }
-        Ok(Node::List(list))
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Node, A::Error> {
-        self.spend(0)?;
-        let mut map = Vec::new();
-        while let Some(key) = entries.next_key_seed(self)? {
-            let value = entries.next_value_seed(self)?;
-            let key = match key {
-                Node::Text(key) => Ok(key),
-                other => Err(other.kind()),
-            };
-            map.push(Entry { key, value });
+        (yaml::NotRead::Syntax { .. }, Some(why)) => {
+            failed("bundle.syntax", format!("this is not JSON: {why}"))
         }
-        Ok(Node::Map(map))
-    }
+        (why @ yaml::NotRead::Syntax { .. }, None) => {
+            failed("bundle.syntax", format!("this is not YAML: {why}"))
+        }
+    })
 }

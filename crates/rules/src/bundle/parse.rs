@@ -189,11 +189,14 @@ fn command_line(report: &mut Report, at: &At<'_>) -> Option<Vec<String>> {
     (words.len() == given).then_some(words)
 }
 
+/// What is wrong with a key and its value: a code and a message.
+type PairChecked = Result<(), (&'static str, &'static str)>;
+
 /// A mapping of texts to texts; `check` says what is wrong with a pair.
 fn pairs(
     report: &mut Report,
     at: &At<'_>,
-    check: fn(&str, &str) -> Result<(), (&'static str, &'static str)>,
+    check: fn(&str, &str) -> PairChecked,
 ) -> Option<BTreeMap<String, String>> {
     let mut pairs = BTreeMap::new();
     for (key, item) in at.entries(report)? {
@@ -213,7 +216,7 @@ fn pairs(
     Some(pairs)
 }
 
-fn env_name(name: &str, _: &str) -> Result<(), (&'static str, &'static str)> {
+fn env_name(name: &str, _: &str) -> PairChecked {
     if text::is_env_name(name) {
         return Ok(());
     }
@@ -223,7 +226,7 @@ fn env_name(name: &str, _: &str) -> Result<(), (&'static str, &'static str)> {
     ))
 }
 
-fn header(name: &str, value: &str) -> Result<(), (&'static str, &'static str)> {
+fn header(name: &str, value: &str) -> PairChecked {
     if !text::is_header_name(name) {
         return Err((
             "bundle.bad_header",

@@ -338,7 +338,7 @@ fn s10_5_bad_syntax_names_its_line() {
         (r#"{"name":"a",}x"#, "JSON"),
         ("name: a\n---\nname: b", "document"),
         ("name: !tag a", "tag"),
-        ("", "nothing"),
+        ("", "empty"),
         ("name: *x", "anchor"),
     ] {
         let errors = Bundle::parse(text).expect_err(text);
@@ -380,7 +380,14 @@ fn s10_5_aliases_that_expand_without_end_are_refused() {
 #[test]
 fn s10_5_deep_nesting_is_refused() {
     let deep = "[".repeat(100_000);
-    for text in [format!("x: {deep}"), format!("{{\"x\": {deep}")] {
+    let keys = "[a: ".repeat(100_000);
+    let dashes = "- ".repeat(100_000);
+    for text in [
+        format!("x: {deep}"),
+        format!("{{\"x\": {deep}"),
+        keys,
+        dashes,
+    ] {
         assert_eq!(mistakes(&text), ["bundle.syntax "]);
     }
 }
@@ -448,10 +455,32 @@ fn s1_3_the_canonical_form_is_stable() {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1024))]
+
     /// Whatever the text, parsing ends with a bundle or with mistakes, and a
     /// bundle survives its canonical form.
     #[test]
-    fn s10_5_any_text_is_taken_or_refused(text in "(name|tools|permissions|rules|\\{|\\}|\\[|\\]|:|,| |\n|a|\\*|\"|&|!|'|-){0,40}") {
+    fn s10_5_any_text_is_taken_or_refused(text in r##"(name: |tools|permissions|rules|[{}:,&!'"#?%|>@`*~\-\[\]\\ \n\t]|---|\.\.\.|a|é|\n  ){0,60}"##) {
+        if let Ok(bundle) = Bundle::parse(&text) {
+            prop_assert_eq!(Bundle::parse(&bundle.to_canonical_json()).unwrap(), bundle);
+        }
+    }
+
+    /// A bundle with slips in it never panics, and what is taken is whole.
+    #[test]
+    fn s10_5_a_bundle_with_slips_is_taken_or_refused(
+        slips in prop::collection::vec(
+            (any::<prop::sample::Index>(), 0..8_usize, "[ -~\n\té]{0,3}|\n  ?-? ?|[\\[\\]{}&*!|>'\"%#:?,-]"),
+            1..6,
+        ),
+    ) {
+        let mut text: Vec<char> = FULL.chars().collect();
+        for (at, cut, put) in slips {
+            let start = at.index(text.len());
+            let end = (start + cut).min(text.len());
+            text.splice(start..end, put.chars());
+        }
+        let text: String = text.into_iter().collect();
         if let Ok(bundle) = Bundle::parse(&text) {
             prop_assert_eq!(Bundle::parse(&bundle.to_canonical_json()).unwrap(), bundle);
         }
