@@ -1,0 +1,99 @@
+//! Configuration: one documented defaults file compiled in
+//! (`src/defaults.yaml`, also [`DEFAULTS`]), then the user's YAML file, then
+//! `SAYSO_…` variables, each overriding the one before key by key (`S10.4`).
+//!
+//! Reading is strict, and **every** mistake is reported at once with its key:
+//! unknown keys (with the nearest known one), wrong types, bad values, keys that
+//! contradict each other. That rules out serde's derive, which stops at the
+//! first mistake; instead each section asks a `Section` for
+//! its keys, which notes what is wrong and goes on with a placeholder. A
+//! placeholder never leaves this module: one noted mistake makes the whole load
+//! fail.
+//!
+//! Not every process needs every key, so what is needed by some alone is
+//! optional here and demanded with [`Config::require`], again all at once.
+//! Values that hold secrets never show in `Debug` output.
+
+mod check;
+mod layers;
+mod read;
+mod secret;
+mod section;
+mod shape;
+mod values;
+
+#[cfg(test)]
+mod tests;
+
+use std::path::Path;
+
+pub use secret::{Key, KeyFileError, Secret, SecretError, SecretSource};
+pub use section::{ConfigErrors, ConfigProblem};
+pub use shape::{
+    Chain, Cluster, Config, Database, Endpoints, Executor, Limits, LogFormat, Model, Nats,
+    NatsLogin, Need, Notify, Provider, Services, Telemetry,
+};
+pub use values::{Address, ByteSize};
+
+/// The text of the defaults file: every key, its meaning, unit and default.
+pub const DEFAULTS: &str = include_str!("../defaults.yaml");
+
+/// Variables that begin with `SAYSO_` and are not configuration: the command
+/// line reads them. So are all that begin with `SAYSO_TEST_`.
+pub const RESERVED: &[&str] = &[
+    "SAYSO_CONFIG",
+    "SAYSO_DATA_DIR",
+    "SAYSO_JSON",
+    "SAYSO_NAMESPACE",
+    "SAYSO_SERVER",
+    "SAYSO_TOKEN",
+];
+
+impl Config {
+    /// The configuration from the defaults, the file at `path` if one is given,
+    /// and this process's `SAYSO_…` variables.
+    ///
+    /// # Errors
+    ///
+    /// Every mistake found, by key (`S10.4`).
+    pub fn load(path: Option<&Path>) -> Result<Config, ConfigErrors> {
+        read::config(layers::Layers {
+            embedded: None,
+            file: path,
+            variables: layers::process_variables(),
+        })
+    }
+
+    /// The configuration of everything in one process with its data under
+    /// `data_dir` (`S10.1`): like [`Config::load`], with a SQLite database in
+    /// that folder, a cluster key that lives as long as the process and a chain
+    /// key in `data_dir/chain.key` (made at the first start, mode 0600), unless
+    /// the file or the variables say otherwise. The folder must exist.
+    ///
+    /// # Errors
+    ///
+    /// Every mistake found, by key; a chain key that cannot be read or made.
+    pub fn embedded(data_dir: &Path, path: Option<&Path>) -> Result<Config, ConfigErrors> {
+        Config::embedded_with(data_dir, path, layers::process_variables())
+    }
+
+    fn embedded_with(
+        data_dir: &Path,
+        path: Option<&Path>,
+        variables: Vec<(String, String)>,
+    ) -> Result<Config, ConfigErrors> {
+        let mut config = read::config(layers::Layers {
+            embedded: Some(data_dir),
+            file: path,
+            variables,
+        })?;
+        config.cluster.key.get_or_insert_with(Key::generate);
+        if config.chain.key.is_none() {
+            let file = data_dir.join("chain.key");
+            let key = Key::load_or_create(&file)
+                .map_err(|error| ConfigErrors::one("chain.key_file", error.to_string()))?;
+            config.chain.key = Some(key);
+        }
+        Ok(config)
+    }
+}
