@@ -2,14 +2,26 @@
 //!
 //! Generic over what it needs: a [`Journal`] that holds timelines, [`Models`], [`Tools`],
 //! [`Policy`], and a [`Herald`] that tells the world. It knows no adapter.
+//!
+//! * [`Driver::drive`] is what an executor does with a wake-up.
+//! * [`write()`] and [`start()`] are what everybody else does.
 
+mod drive;
+#[cfg(feature = "hooks")]
+pub mod hooks;
 mod journal;
+mod judge;
+mod project;
 mod rows;
+mod session;
 mod world;
+mod write;
 
+pub use drive::{Driven, Driver};
 pub use journal::{
     Append, AppendError, Appended, Journal, LeaseChange, LoadError, Loaded, StartKey, Written,
 };
+pub use project::{Projected, project, run_row};
 pub use rows::{
     ActionRow, ApprovalRow, ApprovalStatus, DeliveryRow, FeedbackRow, LeaseRow, RunRow,
 };
@@ -18,3 +30,7 @@ pub use world::{
     PolicyUnavailable, Revision, ToolDefinition, ToolHints, ToolKind, ToolReply, ToolRequest,
     ToolSet, Tools,
 };
+pub use write::{Decided, StartOutcome, WriteError, Wrote, start, write};
+
+/// The tool by which a model asks a person (S1.8).
+pub const ASK_PERSON: &str = "ask_person";

@@ -325,6 +325,9 @@ pub trait Herald: Send + Sync + 'static {
     /// not wait: what cannot be published stays behind the mark and goes out with the sweep.
     fn announce(&self, row: &RunRow, steps: Vec<Written>);
 
+    /// The last of the run's steps whose event the broker is known to have.
+    fn published(&self, run: &RunId) -> Option<u64>;
+
     /// Wakes a worker for the run.
     fn wake(&self, row: &RunRow, cause: &'static str);
 

@@ -414,9 +414,7 @@ impl RunState {
         self.worker = Some(step.worker.clone());
         self.takeovers += 1;
         for call in &mut self.calls {
-            if let Phase::Started { worker, idempotent } = &call.phase
-                && *worker != step.worker
-            {
+            if let Phase::Started { worker, idempotent } = &call.phase {
                 call.phase = Phase::Unknown {
                     worker: worker.clone(),
                     idempotent: *idempotent,

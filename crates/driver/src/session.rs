@@ -1,0 +1,360 @@
+//! One worker's hold on one run: the state it has folded, what it has decided but not yet appended,
+//! and the lease.
+//!
+//! Inputs are taken in at once and appended later, so that an answer that comes at once travels with
+//! the result before it. Two things must never run ahead of the journal: a tool call is sent only
+//! after its `tool_started` is durable, and a wait begins only after everything is. When an append
+//! meets a conflict the inputs are decided again on top of what others wrote; those that no longer
+//! fit are dropped, since the timeline has moved past them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use sayso_run::{CallId, ChainKey, Input, RunId, RunState, Step, Timestamp, ToolOutput, WorkerId};
+use uuid::Uuid;
+
+use crate::journal::{Append, AppendError, Journal, LeaseChange, LoadError, Loaded, Written};
+use crate::project::{deliveries, project};
+use crate::rows::LeaseRow;
+use crate::world::{Herald, Revision};
+use crate::write::{chain, ready_at, tell};
+
+/// How this worker stands to the run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lease {
+    /// Not claimed yet; the epoch that was seen.
+    Free { epoch: u64 },
+    /// Claimed at this epoch.
+    Held { epoch: u64 },
+    /// Another worker has it, or it was given back.
+    Gone,
+}
+
+/// What a flush did to the hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Flushed {
+    /// Everything taken in is durable, or was dropped by what others wrote.
+    Durable,
+    /// The lease was to be given back, but others wrote first: look again at what is owed.
+    Moved,
+    /// Another worker goes on with the run.
+    Lost,
+}
+
+/// The hold is over because the timeline cannot be worked on.
+#[derive(Debug)]
+pub(crate) enum Stuck {
+    /// It cannot be read.
+    Load(LoadError),
+    /// The database refuses the append for good.
+    Refused(String),
+}
+
+impl From<LoadError> for Stuck {
+    fn from(error: LoadError) -> Self {
+        Stuck::Load(error)
+    }
+}
+
+pub(crate) struct Session<J, H> {
+    journal: Arc<J>,
+    herald: Arc<H>,
+    key: ChainKey,
+    worker: WorkerId,
+    run: RunId,
+    /// As the journal has it.
+    base: RunState,
+    /// With what was taken in since.
+    state: RunState,
+    taken: Vec<Input>,
+    steps: Vec<Written>,
+    unpublished: Vec<Written>,
+    lease: Lease,
+    started: Vec<CallId>,
+    /// Whether the database has a `ready_at` that this worker's next append has to clear.
+    marked_ready: bool,
+    /// The sequence number from which a conflict has moved steps since it was last asked for.
+    moved_from: Option<u64>,
+}
+
+impl<J: Journal, H: Herald> Session<J, H> {
+    pub(crate) fn new(
+        journal: Arc<J>,
+        herald: Arc<H>,
+        key: ChainKey,
+        worker: WorkerId,
+        loaded: Loaded,
+    ) -> Self {
+        Self {
+            journal,
+            herald,
+            key,
+            worker,
+            run: loaded.state.run().clone(),
+            base: loaded.state.clone(),
+            state: loaded.state,
+            taken: Vec::new(),
+            steps: Vec::new(),
+            unpublished: loaded.unpublished,
+            lease: Lease::Free {
+                epoch: loaded.lease.epoch,
+            },
+            started: Vec::new(),
+            marked_ready: loaded.lease.ready_at.is_some(),
+            moved_from: None,
+        }
+    }
+
+    pub(crate) fn state(&self) -> &RunState {
+        &self.state
+    }
+
+    pub(crate) fn lease(&self) -> Lease {
+        self.lease
+    }
+
+    pub(crate) fn has_unsent(&self) -> bool {
+        !self.steps.is_empty()
+    }
+
+    pub(crate) fn marked_ready(&self) -> bool {
+        self.marked_ready
+    }
+
+    /// The epoch that this worker has, or will have once its claim is appended.
+    pub(crate) fn epoch(&self) -> u64 {
+        match self.lease {
+            Lease::Free { epoch } => epoch + 1,
+            Lease::Held { epoch } => epoch,
+            Lease::Gone => 0,
+        }
+    }
+
+    /// Decides on an input and keeps its steps for the next append. An input that the run does not
+    /// take any more is dropped: whoever moved the run on has made it void.
+    pub(crate) fn take(&mut self, input: Input) -> Result<bool, Stuck> {
+        match self.state.decide(input.clone(), self.journal.now()) {
+            Ok(steps) => {
+                let steps = chain(&mut self.state, steps, self.journal.now(), &self.key)
+                    .map_err(LoadError::from)?;
+                self.steps.extend(steps);
+                self.taken.push(input);
+                Ok(true)
+            }
+            Err(refusal) => {
+                tracing::debug!(run = %self.run, code = refusal.code(), %refusal, "a worker's report is void");
+                Ok(false)
+            }
+        }
+    }
+
+    /// Appends what was taken in. `release` gives the lease back with it, `ready_in` says when the
+    /// run is to be taken up again; without it, at once if work is owed.
+    pub(crate) async fn flush(
+        &mut self,
+        revision: &Revision,
+        release: bool,
+        ready_in: Option<Duration>,
+    ) -> Result<Flushed, Stuck> {
+        let mut attempt: u32 = 0;
+        loop {
+            if self.lease == Lease::Gone {
+                return Ok(Flushed::Lost);
+            }
+            let append = self.append(revision, release, ready_in);
+            let row = append.row.clone();
+            #[cfg(feature = "hooks")]
+            crate::hooks::window("driver.before_append").await;
+            match self.journal.append(append).await {
+                Ok(appended) => {
+                    self.lease = if release {
+                        Lease::Gone
+                    } else {
+                        Lease::Held {
+                            epoch: appended.epoch,
+                        }
+                    };
+                    self.marked_ready = false;
+                    self.base = self.state.clone();
+                    self.taken.clear();
+                    let steps = std::mem::take(&mut self.steps);
+                    self.started.extend(steps.iter().filter_map(started_by));
+                    tell(
+                        &*self.herald,
+                        &row,
+                        std::mem::take(&mut self.unpublished),
+                        &steps,
+                    );
+                    return Ok(Flushed::Durable);
+                }
+                Err(AppendError::Conflict(_)) => {
+                    self.reload().await?;
+                    if release && ready_in.is_none() && self.lease != Lease::Gone {
+                        return Ok(Flushed::Moved);
+                    }
+                }
+                Err(AppendError::Unavailable(why)) => {
+                    attempt += 1;
+                    let pause = Duration::from_millis(50u64 << attempt.min(5));
+                    tracing::warn!(run = %self.run, why, attempt, "the journal is away; the append is tried again");
+                    tokio::time::sleep(pause).await;
+                }
+                Err(AppendError::Refused(why)) => return Err(Stuck::Refused(why)),
+                Err(error @ (AppendError::TooLate | AppendError::DuplicateStart { .. })) => {
+                    return Err(Stuck::Refused(error.to_string()));
+                }
+            }
+        }
+    }
+
+    fn append(&self, revision: &Revision, release: bool, ready_in: Option<Duration>) -> Append {
+        let projected = project(&self.state, &self.steps);
+        let notify = revision
+            .bundle
+            .permissions
+            .as_ref()
+            .and_then(|permissions| permissions.notify.as_ref());
+        let now = self.journal.now();
+        let ready_at = match (release, ready_in) {
+            (false, _) => None,
+            (true, Some(pause)) => Some(now.plus(pause)),
+            (true, None) => ready_at(&self.state, now),
+        };
+        Append {
+            run: self.run.clone(),
+            expected: self.base.seq(),
+            steps: self.steps.clone(),
+            lease: self.lease_change(release),
+            ready_at,
+            not_after: None,
+            row: projected.row,
+            actions: projected.actions,
+            approvals: projected.approvals,
+            feedback: projected.feedback,
+            deliveries: deliveries(&self.state, &self.steps, notify),
+            published: self.herald.published(&self.run),
+            start_key: None,
+            id: Uuid::now_v7(),
+        }
+    }
+
+    fn lease_change(&self, release: bool) -> LeaseChange {
+        match (self.lease, release) {
+            (Lease::Free { epoch }, false) => LeaseChange::Claim {
+                worker: self.worker.clone(),
+                from_epoch: epoch,
+            },
+            (Lease::Free { epoch }, true) => LeaseChange::ClaimAndRelease {
+                worker: self.worker.clone(),
+                from_epoch: epoch,
+            },
+            (Lease::Held { epoch }, false) => LeaseChange::Hold { epoch },
+            (Lease::Held { epoch }, true) => LeaseChange::Release { epoch },
+            (Lease::Gone, _) => LeaseChange::None,
+        }
+    }
+
+    /// Takes in what others wrote: the inputs that are not durable yet are decided again.
+    pub(crate) async fn reload(&mut self) -> Result<(), Stuck> {
+        let loaded = self.load().await?;
+        if !self.still_ours(&loaded.lease) {
+            self.lease = Lease::Gone;
+        }
+        if loaded.state.seq() == self.base.seq() && self.lease != Lease::Gone {
+            self.marked_ready |= loaded.lease.ready_at.is_some();
+            return Ok(());
+        }
+        let before = self.base.seq();
+        self.base = loaded.state.clone();
+        self.state = loaded.state;
+        self.unpublished = loaded.unpublished;
+        self.marked_ready |= loaded.lease.ready_at.is_some();
+        self.steps.clear();
+        self.moved_from = Some(self.moved_from.unwrap_or(before).min(before));
+        for input in std::mem::take(&mut self.taken) {
+            match &input {
+                // Its request showed steps that now have other numbers: it is asked again.
+                Input::Answer(answer) if answer.seen > before => {}
+                _ => {
+                    self.take(input)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn load(&self) -> Result<Loaded, Stuck> {
+        let mut attempt: u32 = 0;
+        loop {
+            match self.journal.load(&self.run).await {
+                Ok(Some(loaded)) => return Ok(loaded),
+                Ok(None) => return Err(Stuck::Refused("the run is gone".into())),
+                Err(LoadError::Unavailable(why)) => {
+                    attempt += 1;
+                    tracing::warn!(run = %self.run, why, attempt, "the journal is away; the load is tried again");
+                    tokio::time::sleep(Duration::from_millis(50u64 << attempt.min(5))).await;
+                }
+                Err(
+                    error @ (LoadError::TooNew { .. }
+                    | LoadError::Corrupt(_)
+                    | LoadError::BadRow { .. }),
+                ) => {
+                    return Err(error.into());
+                }
+            }
+        }
+    }
+
+    fn still_ours(&self, lease: &LeaseRow) -> bool {
+        match self.lease {
+            Lease::Held { epoch } => {
+                lease.epoch == epoch && lease.worker.as_ref() == Some(&self.worker)
+            }
+            Lease::Free { epoch } => lease.epoch == epoch,
+            Lease::Gone => false,
+        }
+    }
+
+    /// Records what came of a call that this worker sent, although another worker goes on with the
+    /// run: a result is a fact (B27).
+    pub(crate) async fn record_late(&self, output: ToolOutput) {
+        let decide = |state: &RunState, now: Timestamp| {
+            let steps = state.decide(Input::Output(output.clone()), now)?;
+            Ok(crate::write::Decided {
+                steps,
+                not_after: None,
+            })
+        };
+        let written =
+            crate::write::write(&*self.journal, &*self.herald, &self.key, &self.run, decide).await;
+        if let Err(error) = written {
+            tracing::info!(run = %self.run, call = %output.call, %error, "a late result was not recorded");
+        }
+    }
+
+    /// The calls whose start this hold has made durable, each handed out once. A call that an
+    /// earlier hold has started is never among them: it may have been sent.
+    pub(crate) fn take_started(&mut self) -> Vec<CallId> {
+        std::mem::take(&mut self.started)
+    }
+
+    /// The sequence number from which steps have moved, if any have: what was asked of a model with
+    /// steps beyond it in view is void.
+    pub(crate) fn take_moved_from(&mut self) -> Option<u64> {
+        self.moved_from.take()
+    }
+
+    /// Whether a call is about to be started by a step that is not durable yet.
+    pub(crate) fn must_flush(&self) -> bool {
+        self.steps
+            .iter()
+            .any(|written| matches!(written.recorded.step, Step::ToolStarted(_)))
+    }
+}
+
+fn started_by(written: &Written) -> Option<CallId> {
+    match &written.recorded.step {
+        Step::ToolStarted(started) => Some(started.call.clone()),
+        _ => None,
+    }
+}

@@ -1,0 +1,222 @@
+//! The one way to write: load, fold, decide outside any transaction, append at the sequence number
+//! that was seen; on a conflict load and decide again. Nothing locks first and thinks later.
+
+use sayso_run::{
+    Actor, ChainKey, Head, Recorded, Refusal, RunId, RunState, Start, Step, Timestamp,
+};
+use thiserror::Error;
+use uuid::Uuid;
+
+use crate::journal::{Append, AppendError, Journal, LeaseChange, LoadError, StartKey, Written};
+use crate::project::{project, run_row};
+use crate::rows::RunRow;
+use crate::world::Herald;
+
+/// How often a writer decides again before it says that the run is too busy. Each conflict means
+/// that another writer made progress.
+const MAX_CONFLICTS: u32 = 64;
+
+/// Why nothing was written.
+#[derive(Debug, Error)]
+pub enum WriteError {
+    /// There is no such run.
+    #[error("there is no run {0}")]
+    NotFound(RunId),
+    /// The run does not take it.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// The run could not be read.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// The database does not take it.
+    #[error(transparent)]
+    Append(AppendError),
+}
+
+/// Steps to append, and the time by which they have to be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Decided {
+    /// The steps with their actors.
+    pub steps: Vec<(Actor, Step)>,
+    /// The append is refused once the database's clock has reached this time.
+    pub not_after: Option<Timestamp>,
+}
+
+/// What was written.
+#[derive(Debug, Clone)]
+pub struct Wrote {
+    /// The state afterwards.
+    pub state: RunState,
+    /// The steps; empty if the input caused none, being a repetition.
+    pub steps: Vec<Written>,
+}
+
+/// Puts steps at the end of a chain and folds them.
+pub(crate) fn chain(
+    state: &mut RunState,
+    steps: Vec<(Actor, Step)>,
+    now: Timestamp,
+    key: &ChainKey,
+) -> Result<Vec<Written>, sayso_run::Corrupt> {
+    let mut written = Vec::with_capacity(steps.len());
+    for (actor, step) in steps {
+        let (recorded, content) = Recorded::chain(state.head(), state.run(), now, actor, step, key);
+        state.apply(&recorded)?;
+        written.push(Written {
+            recorded,
+            content,
+            view: None,
+        });
+    }
+    Ok(written)
+}
+
+/// When the run is ready for a worker: now, if work is owed.
+pub(crate) fn ready_at(state: &RunState, now: Timestamp) -> Option<Timestamp> {
+    match state.next() {
+        sayso_run::Next::Owed(_) => Some(now),
+        sayso_run::Next::Wait(_) | sayso_run::Next::Done => None,
+    }
+}
+
+/// Writes what `decide` says to a run, as somebody who holds no lease. Tells the world, and wakes a
+/// worker if work is owed afterwards.
+pub async fn write<J: Journal, H: Herald>(
+    journal: &J,
+    herald: &H,
+    key: &ChainKey,
+    run: &RunId,
+    decide: impl Fn(&RunState, Timestamp) -> Result<Decided, Refusal> + Send + Sync,
+) -> Result<Wrote, WriteError> {
+    for _ in 0..MAX_CONFLICTS {
+        let loaded = journal
+            .load(run)
+            .await?
+            .ok_or_else(|| WriteError::NotFound(run.clone()))?;
+        let mut state = loaded.state;
+        let now = journal.now();
+        let decided = decide(&state, now)?;
+        if decided.steps.is_empty() {
+            return Ok(Wrote {
+                state,
+                steps: Vec::new(),
+            });
+        }
+        let expected = state.seq();
+        let steps = chain(&mut state, decided.steps, now, key).map_err(LoadError::from)?;
+        let projected = project(&state, &steps);
+        let row = projected.row.clone();
+        let append = Append {
+            run: run.clone(),
+            expected,
+            steps: steps.clone(),
+            lease: LeaseChange::None,
+            ready_at: ready_at(&state, now),
+            not_after: decided.not_after,
+            row: projected.row,
+            actions: projected.actions,
+            approvals: projected.approvals,
+            feedback: projected.feedback,
+            deliveries: Vec::new(),
+            published: herald.published(run),
+            start_key: None,
+            id: Uuid::now_v7(),
+        };
+        let owed = append.ready_at.is_some();
+        match journal.append(append).await {
+            Ok(_) => {
+                tell(herald, &row, loaded.unpublished, &steps);
+                if owed || row.status.is_terminal() {
+                    herald.wake(&row, "written");
+                }
+                return Ok(Wrote { state, steps });
+            }
+            Err(AppendError::Conflict(_)) => {}
+            Err(error) => return Err(WriteError::Append(error)),
+        }
+    }
+    Err(WriteError::Append(AppendError::Conflict(run.clone())))
+}
+
+/// Announces the steps, after those that may not have gone out yet.
+pub(crate) fn tell<H: Herald>(
+    herald: &H,
+    row: &RunRow,
+    mut unpublished: Vec<Written>,
+    steps: &[Written],
+) {
+    unpublished.extend_from_slice(steps);
+    herald.announce(row, unpublished);
+}
+
+/// Stores a new run as `pending` and wakes a worker for it (S1.1). A start that was made before
+/// under the same key is answered with the run that exists, or refused if it asked for something
+/// else.
+pub async fn start<J: Journal, H: Herald>(
+    journal: &J,
+    herald: &H,
+    key: &ChainKey,
+    start: Start,
+) -> Result<StartOutcome, WriteError> {
+    let now = journal.now();
+    let (actor, step) = start.decide()?;
+    let start_key = start.trigger.idempotency.as_ref().map(|key| StartKey {
+        key: key.key.clone(),
+        request: key.request.to_hex(),
+    });
+    let (recorded, content) = Recorded::chain(&Head::START, &start.run, now, actor, step, key);
+    let state = RunState::begin(start.run.clone(), &recorded).map_err(LoadError::from)?;
+    let steps = vec![Written {
+        recorded,
+        content,
+        view: None,
+    }];
+    let row = run_row(&state);
+    let append = Append {
+        run: start.run.clone(),
+        expected: 0,
+        steps: steps.clone(),
+        lease: LeaseChange::None,
+        ready_at: Some(now),
+        not_after: None,
+        row: row.clone(),
+        actions: Vec::new(),
+        approvals: Vec::new(),
+        feedback: Vec::new(),
+        deliveries: Vec::new(),
+        published: None,
+        start_key: start_key.clone(),
+        id: Uuid::now_v7(),
+    };
+    match journal.append(append).await {
+        Ok(_) => {
+            herald.announce(&row, steps);
+            herald.wake(&row, "started");
+            Ok(StartOutcome {
+                run: start.run,
+                new: true,
+            })
+        }
+        Err(AppendError::DuplicateStart { existing, request }) => match start_key {
+            Some(key) if key.request == request => Ok(StartOutcome {
+                run: existing,
+                new: false,
+            }),
+            Some(key) => Err(Refusal::KeyReused(key.key).into()),
+            None => Err(WriteError::Append(AppendError::DuplicateStart {
+                existing,
+                request,
+            })),
+        },
+        Err(error) => Err(WriteError::Append(error)),
+    }
+}
+
+/// A start that was taken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StartOutcome {
+    /// The run.
+    pub run: RunId,
+    /// Whether this start made it; otherwise it is the run of an earlier start with the same key.
+    pub new: bool,
+}
