@@ -45,7 +45,11 @@ const MUST_NOT_KNOW: &[(&str, &[&str], &str)] = &[
         &["sayso-run", "sayso-rules", "sayso-wire", "sayso-driver"],
         "the bus carries names and bytes, not runs",
     ),
-    ("sayso-wire", &["sqlx", "rusqlite"], "the wire knows no storage"),
+    (
+        "sayso-wire",
+        &["sqlx", "rusqlite"],
+        "the wire knows no storage",
+    ),
     ("sayso-run", IMPURE, "the core is pure"),
     ("sayso-rules", IMPURE, "the rules are pure"),
 ];

@@ -96,19 +96,8 @@ impl Workspace {
             "cargo tree failed: {}",
             String::from_utf8_lossy(&output.stderr)
         );
-        let ours = self.packages();
-        let found: BTreeSet<String> = String::from_utf8_lossy(&output.stdout)
-            .lines()
-            .filter_map(|line| line.split_once('|'))
-            .filter(|(_, features)| {
-                let features = features.trim_end_matches("(*)").trim();
-                features.split(',').any(|feature| feature == HOOKS)
-            })
-            .filter_map(|(package, _)| package.split_whitespace().next())
-            .filter(|name| ours.contains(name))
-            .map(str::to_owned)
-            .collect();
-        Ok(found.into_iter().collect())
+        let tree = String::from_utf8_lossy(&output.stdout);
+        Ok(with_hooks(&tree, &self.packages()))
     }
 
     /// Builds, and says where the program `name` lies if it was among what was built.
@@ -134,5 +123,36 @@ impl Workspace {
         })?;
         ensure!(status.success(), "the build failed");
         Ok(program)
+    }
+}
+
+/// The packages among `ours` that have their test hooks in a tree of lines `package|features`.
+fn with_hooks(tree: &str, ours: &BTreeSet<&str>) -> Vec<String> {
+    let found: BTreeSet<&str> = tree
+        .lines()
+        .filter_map(|line| line.split_once('|'))
+        .filter(|(_, features)| {
+            // A package that was shown before is marked.
+            let features = features.trim_end_matches("(*)").trim();
+            features.split(',').any(|feature| feature == HOOKS)
+        })
+        .filter_map(|(package, _)| package.split_whitespace().next())
+        .filter(|name| ours.contains(name))
+        .collect();
+    found.into_iter().map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hooks_of_our_packages_are_seen_in_a_tree() {
+        let tree = "sayso v0.1.0 (/x)|default\nsayso-driver v0.1.0 (/y)|default,hooks\n\
+                    stranger v1.0.0|hooks\nsayso-run v0.1.0 (/z)|\n\
+                    sayso-driver v0.1.0 (/y)|default,hooks (*)\n\
+                    sayso-store v0.1.0 (/w)|hooks (*)\n";
+        let ours = BTreeSet::from(["sayso", "sayso-driver", "sayso-run", "sayso-store"]);
+        assert_eq!(with_hooks(tree, &ours), ["sayso-driver", "sayso-store"]);
     }
 }

@@ -59,12 +59,6 @@ pub(super) fn faults(
             faults.push(format!("{name}: {wrong}"));
         }
     }
-    if !SERVICES
-        .iter()
-        .any(|name| !services[*name]["build"].is_null())
-    {
-        faults.push("no service builds the image".to_owned());
-    }
     faults
         .into_iter()
         .map(|fault| format!("{COMPOSE}: {fault}"))
@@ -82,6 +76,10 @@ fn sayso(name: &str, service: &Value, settings: &Value) -> Vec<String> {
     }
     if service["image"].as_str() != Some("sayso:local") {
         faults.push("does not run the one image".to_owned());
+    }
+    if service["build"].is_null() {
+        // Compose would look for the image elsewhere before anything has built it.
+        faults.push("does not say how the image is built".to_owned());
     }
     if !texts(&service["volumes"])
         .iter()
