@@ -98,7 +98,7 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Driver<J, M, T, P, H
     pub async fn drive(
         self: &Arc<Self>,
         run: &RunId,
-        mut nudges: mpsc::Receiver<()>,
+        nudges: &mut mpsc::Receiver<()>,
         claimed: impl FnOnce() + Send,
         drain: CancellationToken,
     ) -> Driven {
@@ -124,7 +124,7 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Driver<J, M, T, P, H
             Ok(hold) => hold,
             Err(ended) => return ended,
         };
-        match hold.run_until_parked(&mut nudges, claimed, drain).await {
+        match hold.run_until_parked(nudges, claimed, drain).await {
             Ok(driven) => driven,
             Err(Stuck::Load(error)) => Driven::LeftAlone(error.to_string()),
             Err(Stuck::Refused(why)) => Driven::LeftAlone(why),

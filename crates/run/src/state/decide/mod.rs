@@ -62,7 +62,14 @@ pub enum Input {
     },
     /// What came of a sent call.
     Output(ToolOutput),
-    /// The run cannot go on; also the reaper's word.
+    /// No worker has gone on with the run for too long (S4.5).
+    Reap {
+        /// Who says so, in place of a worker.
+        worker: WorkerId,
+        /// The sentence for people.
+        message: String,
+    },
+    /// The run cannot go on.
     Fail {
         /// The stable code.
         code: FailureCode,
@@ -300,6 +307,7 @@ impl RunState {
             } => self.executes(call, worker, idempotent),
             Input::Output(output) => self.output_of(output),
             Input::Fail { code, message } => self.fails(code, message),
+            Input::Reap { worker, message } => self.reaped(worker, message),
             Input::Interrupt => self.interrupted(),
             Input::Complete => self.completes(now),
             Input::Respond(response) => self.responded(response, now),

@@ -192,6 +192,20 @@ impl RunState {
             .collect()
     }
 
+    /// The calls that a response decides, in call order; empty if it names something unknown.
+    pub fn decided_calls(&self, response: &Response) -> Vec<CallId> {
+        let targets = self.targets(response.decisions.clone(), response.seen);
+        targets.map_or_else(
+            |_| Vec::new(),
+            |targets| {
+                targets
+                    .into_iter()
+                    .map(|(call, _)| call.id.clone())
+                    .collect()
+            },
+        )
+    }
+
     /// The earliest expiry among the approvals that a response decides: the append must not commit
     /// after it, by the database's clock (S6.8).
     pub fn decides_before(&self, response: &Response) -> Option<Timestamp> {

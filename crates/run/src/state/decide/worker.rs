@@ -1,9 +1,9 @@
 use super::Caused;
 use crate::actor::Actor;
 use crate::failure::FailureCode;
-use crate::id::{ToolSetId, WorkerId};
+use crate::id::{CallId, ToolSetId, WorkerId};
 use crate::limits;
-use crate::state::{Effect, Next, Refusal, RunState};
+use crate::state::{Effect, Next, Phase, Refusal, RunState};
 use crate::step::{DenyCause, Failed, Step, TakenOver, ToolsListed};
 
 impl RunState {
@@ -41,6 +41,45 @@ impl RunState {
         Ok(caused)
     }
 
+    /// The reaper's word: whatever was sent and has no result is unknown.
+    pub(super) fn reaped(&self, worker: WorkerId, message: String) -> Result<Caused, Refusal> {
+        self.check_live()?;
+        let sent = |call: &&crate::Call| {
+            matches!(call.phase, Phase::Started { .. } | Phase::Unknown { .. }) && !call.unknown
+        };
+        let unknown: Vec<CallId> = self
+            .calls
+            .iter()
+            .filter(sent)
+            .map(|call| call.id.clone())
+            .collect();
+        let message = match unknown.as_slice() {
+            [] => message,
+            calls => format!("{message}; the outcome of {} is unknown", self.named(calls)),
+        };
+        let mut caused = self.takes_over(worker, 0)?;
+        caused.extend(self.close_open(DenyCause::RunEnded, &Actor::System, None));
+        let code = FailureCode::new(FailureCode::INTERRUPTED);
+        caused.push((
+            Actor::System,
+            Step::Failed(Failed {
+                code,
+                message,
+                unknown,
+            }),
+        ));
+        Ok(caused)
+    }
+
+    fn named(&self, calls: &[CallId]) -> String {
+        let named: Vec<String> = calls
+            .iter()
+            .filter_map(|id| self.call(id))
+            .map(|call| format!("{} ({})", call.id, call.tool))
+            .collect();
+        named.join(", ")
+    }
+
     /// The failure that [`Effect::Interrupt`] owes: it names every call whose outcome is unknown.
     pub(super) fn interrupted(&self) -> Result<Caused, Refusal> {
         let Next::Owed(owed) = self.next() else {
@@ -54,17 +93,10 @@ impl RunState {
                 "the worker was interrupted {} times without progress; the run can be retried",
                 limits::MAX_TAKEOVERS + 1
             ),
-            calls => {
-                let named: Vec<String> = calls
-                    .iter()
-                    .filter_map(|id| self.call(id))
-                    .map(|call| format!("{} ({})", call.id, call.tool))
-                    .collect();
-                format!(
-                    "the worker was interrupted and the outcome of {} is unknown; the run can be retried",
-                    named.join(", ")
-                )
-            }
+            calls => format!(
+                "the worker was interrupted and the outcome of {} is unknown; the run can be retried",
+                self.named(calls)
+            ),
         };
         let mut caused = self.close_open(DenyCause::RunEnded, &Actor::System, None);
         let failed = Failed {

@@ -1,0 +1,133 @@
+//! Policy as this worker sees it: revisions are immutable and kept; an agent's role is at most a
+//! second old, and once policy has not answered for two seconds nothing runs (S3.9, S5.13).
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use sayso_driver::{Policy, PolicyUnavailable, Revision};
+use sayso_rules::{Bundle, Role, Rules};
+use sayso_run::{AgentName, Namespace, RevisionId};
+use sayso_service::peer::Peer;
+use sayso_wire::internal::policy_service_client::PolicyServiceClient;
+use sayso_wire::internal::{GetRevisionRequest, GetRoleRequest};
+
+/// How old a role may be before policy is asked again.
+const FRESH: Duration = Duration::from_secs(1);
+/// How old it may be while policy does not answer.
+const STALE: Duration = Duration::from_secs(2);
+/// How long one question may take.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// How many revisions are kept.
+const KEPT_REVISIONS: usize = 1_024;
+
+type AgentKey = (Namespace, AgentName);
+
+#[derive(Debug, Clone)]
+struct KnownRole {
+    role: Option<Arc<Role>>,
+    version: u64,
+    asked: Instant,
+}
+
+/// The policy service behind its caches.
+#[derive(Debug)]
+pub(crate) struct PolicyClient {
+    peer: Peer,
+    revisions: Mutex<HashMap<(Namespace, RevisionId), Arc<Revision>>>,
+    roles: Mutex<HashMap<AgentKey, KnownRole>>,
+}
+
+impl PolicyClient {
+    pub(crate) fn new(peer: Peer) -> Self {
+        Self { peer, revisions: Mutex::default(), roles: Mutex::default() }
+    }
+
+    fn client(&self) -> PolicyServiceClient<Peer> {
+        PolicyServiceClient::new(self.peer.clone())
+    }
+
+    fn known_role(&self, key: &AgentKey) -> Option<KnownRole> {
+        self.roles.lock().expect("no code panics while it holds the roles").get(key).cloned()
+    }
+
+    async fn ask_role(&self, key: &AgentKey, known: Option<&KnownRole>) -> Result<KnownRole, PolicyUnavailable> {
+        let request = GetRoleRequest {
+            namespace: key.0.to_string(),
+            agent: key.1.to_string(),
+            known_version: known.map_or(0, |known| known.version),
+        };
+        let asked = Instant::now();
+        let mut client = self.client();
+        let answer = tokio::time::timeout(PATIENCE, client.get_role(request))
+            .await
+            .map_err(|_| PolicyUnavailable("it did not answer in time".into()))?
+            .map_err(|status| PolicyUnavailable(status.message().to_owned()))?
+            .into_inner();
+        let role = match (answer.unchanged, known) {
+            (true, Some(known)) => known.role.clone(),
+            _ => answer
+                .role_json
+                .map(|json| serde_json::from_str(&json).map(Arc::new))
+                .transpose()
+                .map_err(|error| PolicyUnavailable(format!("its role cannot be read: {error}")))?,
+        };
+        Ok(KnownRole { role, version: answer.version, asked })
+    }
+}
+
+impl Policy for PolicyClient {
+    async fn revision(
+        &self,
+        namespace: &Namespace,
+        agent: &AgentName,
+        revision: &RevisionId,
+    ) -> Result<Arc<Revision>, PolicyUnavailable> {
+        let key = (namespace.clone(), revision.clone());
+        if let Some(known) = self.revisions.lock().expect("no code panics while it holds the revisions").get(&key) {
+            return Ok(Arc::clone(known));
+        }
+        let request = GetRevisionRequest {
+            namespace: namespace.to_string(),
+            agent: agent.to_string(),
+            revision_id: revision.to_string(),
+        };
+        let mut client = self.client();
+        let answer = tokio::time::timeout(PATIENCE, client.get_revision(request))
+            .await
+            .map_err(|_| PolicyUnavailable("it did not answer in time".into()))?
+            .map_err(|status| PolicyUnavailable(status.message().to_owned()))?
+            .into_inner();
+        let bundle = Bundle::parse(&answer.bundle_json)
+            .map_err(|errors| PolicyUnavailable(format!("the revision {revision} cannot be read: {errors}")))?;
+        if bundle.revision_hash() != revision.as_str() {
+            return Err(PolicyUnavailable(format!("what is stored as revision {revision} is another bundle")));
+        }
+        let known = Arc::new(Revision { id: revision.clone(), rules: Rules::compile(&bundle), bundle });
+        let mut revisions = self.revisions.lock().expect("no code panics while it holds the revisions");
+        if revisions.len() >= KEPT_REVISIONS {
+            revisions.clear();
+        }
+        revisions.insert(key, Arc::clone(&known));
+        Ok(known)
+    }
+
+    async fn role(&self, namespace: &Namespace, agent: &AgentName) -> Result<Option<Arc<Role>>, PolicyUnavailable> {
+        let key = (namespace.clone(), agent.clone());
+        let known = self.known_role(&key);
+        if let Some(known) = known.as_ref().filter(|known| known.asked.elapsed() < FRESH) {
+            return Ok(known.role.clone());
+        }
+        match self.ask_role(&key, known.as_ref()).await {
+            Ok(fresh) => {
+                let role = fresh.role.clone();
+                self.roles.lock().expect("no code panics while it holds the roles").insert(key, fresh);
+                Ok(role)
+            }
+            Err(error) => match known.filter(|known| known.asked.elapsed() < STALE) {
+                Some(known) => Ok(known.role),
+                None => Err(error),
+            },
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! The loop over wake-ups.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use sayso_bus::Work;
+use sayso_driver::{Driven, Driver, Models, Tools};
+use sayso_herald::Herald;
+use sayso_run::RunId;
+use sayso_store::{Heartbeat, Store};
+use tokio::sync::{Semaphore, mpsc};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::holds::{Entry, Holds};
+use crate::policy::PolicyClient;
+use crate::{Parts, config};
+
+/// How long a wake-up rests when its run could not be looked at.
+const NOT_NOW: Duration = Duration::from_secs(1);
+
+type Worker<M, T> = Arc<Driver<Store, M, T, PolicyClient, Herald>>;
+
+/// Works until `shutdown`, or until the worker is lost: then true.
+pub(crate) async fn work<M: Models, T: Tools>(
+    driver: &Worker<M, T>,
+    parts: &Parts<M, T>,
+    heartbeat: &Heartbeat,
+    shutdown: &CancellationToken,
+) -> bool {
+    let holds = Arc::new(Holds::default());
+    let places = Arc::new(Semaphore::new(parts.config.concurrency));
+    let tasks = TaskTracker::new();
+    let drain = CancellationToken::new();
+    let lost = tokio::select! {
+        () = take_wake_ups(driver, parts, &holds, &places, &tasks, &drain) => false,
+        () = shutdown.cancelled() => false,
+        () = heartbeat.lost() => true,
+    };
+    drain.cancel();
+    tasks.close();
+    tasks.wait().await;
+    lost
+}
+
+async fn take_wake_ups<M: Models, T: Tools>(
+    driver: &Worker<M, T>,
+    parts: &Parts<M, T>,
+    holds: &Arc<Holds>,
+    places: &Arc<Semaphore>,
+    tasks: &TaskTracker,
+    drain: &CancellationToken,
+) {
+    loop {
+        let mut queue = match parts.bus.work().await {
+            Ok(queue) => queue,
+            Err(error) => {
+                tracing::warn!(%error, "wake-ups cannot be received yet");
+                tokio::time::sleep(config::RETRY).await;
+                continue;
+            }
+        };
+        loop {
+            let Ok(place) = Arc::clone(places).acquire_owned().await else { return };
+            let work = match queue.next().await {
+                Ok(work) => work,
+                Err(error) => {
+                    tracing::warn!(%error, "the queue of wake-ups broke; it is opened again");
+                    break;
+                }
+            };
+            let Ok(run) = RunId::new(&work.key.run) else {
+                tracing::error!(subject = %work.key, "a wake-up names no run");
+                settle(work, &Driven::NotFound).await;
+                continue;
+            };
+            match holds.enter(&run) {
+                Entry::Nudged => settle(work, &Driven::HeldElsewhere).await,
+                Entry::New(nudges) => {
+                    let drive = drive(Arc::clone(driver), Arc::clone(holds), run, nudges, work, drain.clone());
+                    tasks.spawn(async move {
+                        drive.await;
+                        drop(place);
+                    });
+                }
+            }
+        }
+    }
+}
+
+async fn drive<M: Models, T: Tools>(
+    driver: Worker<M, T>,
+    holds: Arc<Holds>,
+    run: RunId,
+    mut nudges: mpsc::Receiver<()>,
+    work: Work,
+    drain: CancellationToken,
+) {
+    let work = Arc::new(Mutex::new(Some(work)));
+    loop {
+        let taken = Arc::clone(&work);
+        let claimed = move || {
+            if let Some(work) = take(&taken) {
+                tokio::spawn(async move { settle(work, &Driven::Parked).await });
+            }
+        };
+        let driven = driver.drive(&run, &mut nudges, claimed, drain.clone()).await;
+        match &driven {
+            Driven::LeftAlone(why) => tracing::error!(%run, why, "the run is left alone"),
+            Driven::Unavailable(why) => tracing::warn!(%run, why, "the run is tried again later"),
+            Driven::Parked | Driven::NothingOwed | Driven::NotFound | Driven::HeldElsewhere | Driven::Lost => {
+                tracing::debug!(%run, ?driven, "driven");
+            }
+        }
+        if let Some(work) = take(&work) {
+            settle(work, &driven).await;
+        }
+        if holds.leave(&run, &mut nudges) || drain.is_cancelled() {
+            return;
+        }
+    }
+}
+
+fn take(work: &Mutex<Option<Work>>) -> Option<Work> {
+    work.lock().expect("no code panics while it holds the wake-up").take()
+}
+
+/// Acknowledges a wake-up, or has it delivered again later. If that fails it is delivered again in
+/// any case, which is harmless.
+async fn settle(work: Work, driven: &Driven) {
+    let key = work.key.clone();
+    let settled = match driven {
+        Driven::Unavailable(_) => work.nak(NOT_NOW).await,
+        Driven::Parked
+        | Driven::NothingOwed
+        | Driven::NotFound
+        | Driven::HeldElsewhere
+        | Driven::Lost
+        | Driven::LeftAlone(_) => work.ack().await,
+    };
+    if let Err(error) = settled {
+        tracing::debug!(subject = %key, %error, "a wake-up will be delivered again");
+    }
+}

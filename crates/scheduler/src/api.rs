@@ -1,0 +1,97 @@
+//! The internal gRPC API.
+
+use sayso_driver::WriteError;
+use sayso_run::{AgentName, BadName, Namespace, PrincipalId, RevisionId, RunId, Trust};
+use sayso_service::error::{Coded, Kind};
+use sayso_wire::internal::scheduler_service_server::SchedulerService;
+use sayso_wire::internal::{
+    CancelRunRequest, CancelRunResponse, Caller, Reach, RetryRunRequest, RetryRunResponse, StartRunRequest,
+    StartRunResponse,
+};
+use tonic::{Request, Response, Status};
+
+use crate::Scheduler;
+use crate::admit::{Asker, NewRun, admit, cancel, retry};
+
+pub(crate) struct Api(pub(crate) Scheduler);
+
+#[tonic::async_trait]
+impl SchedulerService for Api {
+    async fn start_run(&self, request: Request<StartRunRequest>) -> Result<Response<StartRunResponse>, Status> {
+        let request = request.into_inner();
+        let caller = required(request.caller)?;
+        let new = NewRun {
+            namespace: name("caller.namespace", Namespace::new(&caller.namespace))?,
+            agent: name("agent", AgentName::new(&request.agent))?,
+            revision: name("revision_id", RevisionId::new(&request.revision_id))?,
+            principal: name("caller.principal", PrincipalId::new(&caller.principal))?,
+            trust: trust(&caller)?,
+            input: request.input,
+            idempotency_key: not_empty(request.idempotency_key),
+            traceparent: not_empty(request.traceparent),
+        };
+        let outcome = admit(&self.0, new).await.map_err(refused)?;
+        let row = self.0.store.load_row(&outcome.run).await.map_err(|error| Coded::internal("reading the run", &error))?;
+        Ok(Response::new(StartRunResponse {
+            run_id: outcome.run.to_string(),
+            task_id: row.task.to_string(),
+            created_at: Some(sayso_wire::timestamp(row.created_at)),
+            already_started: !outcome.new,
+        }))
+    }
+
+    async fn cancel_run(&self, request: Request<CancelRunRequest>) -> Result<Response<CancelRunResponse>, Status> {
+        let request = request.into_inner();
+        let asker = asker(request.caller)?;
+        let run = name("run_id", RunId::new(&request.run_id))?;
+        let key = not_empty(request.idempotency_key);
+        let wrote = cancel(&self.0, asker, &run, not_empty(request.reason), key).await.map_err(refused)?;
+        Ok(Response::new(CancelRunResponse {
+            run_status: sayso_wire::v1::RunStatus::from(wrote.state.status()).into(),
+            last_sequence: wrote.state.seq(),
+        }))
+    }
+
+    async fn retry_run(&self, request: Request<RetryRunRequest>) -> Result<Response<RetryRunResponse>, Status> {
+        let request = request.into_inner();
+        let asker = asker(request.caller)?;
+        let run = name("run_id", RunId::new(&request.run_id))?;
+        let wrote = retry(&self.0, asker, &run).await.map_err(refused)?;
+        Ok(Response::new(RetryRunResponse {
+            run_status: sayso_wire::v1::RunStatus::from(wrote.state.status()).into(),
+            last_sequence: wrote.state.seq(),
+        }))
+    }
+}
+
+fn required(caller: Option<Caller>) -> Result<Caller, Coded> {
+    caller.ok_or_else(|| Coded::new(Kind::Invalid, "request.invalid", "the request names no caller"))
+}
+
+fn asker(caller: Option<Caller>) -> Result<Asker, Coded> {
+    let caller = required(caller)?;
+    Ok(Asker {
+        namespace: name("caller.namespace", Namespace::new(&caller.namespace))?,
+        principal: name("caller.principal", PrincipalId::new(&caller.principal))?,
+        reaches_all: caller.reach() == Reach::Namespace,
+    })
+}
+
+fn trust(caller: &Caller) -> Result<Trust, Coded> {
+    Trust::try_from(caller.trust()).map_err(|_| {
+        Coded::new(Kind::Invalid, "request.invalid", "the caller's trust is not said").field("caller.trust", "required")
+    })
+}
+
+fn name<T>(field: &'static str, given: Result<T, BadName>) -> Result<T, Coded> {
+    given.map_err(|bad| Coded::new(Kind::Invalid, "request.invalid", bad.to_string()).field(field, bad.rule))
+}
+
+fn not_empty(text: String) -> Option<String> {
+    Some(text).filter(|text| !text.is_empty())
+}
+
+/// Why nothing was written, with its stable code.
+fn refused(error: WriteError) -> Coded {
+    sayso_herald::coded(error)
+}

@@ -1,0 +1,28 @@
+use std::time::Duration;
+
+/// How the scheduler sweeps. The defaults are those of the design; tests shorten them.
+#[derive(Debug, Clone)]
+pub struct SchedulerConfig {
+    /// Between two looks at workers and ready runs.
+    pub every: Duration,
+    /// How long a worker's row may stay unchanged, by this process's monotonic clock.
+    pub worker_silence: Duration,
+    /// How long a run may be ready before it is woken again.
+    pub ready_age: Duration,
+    /// How long the published mark may lag.
+    pub publish_lag: Duration,
+    /// How long a run may be `running` without a worker (S4.5).
+    pub reap_after: Duration,
+}
+
+impl Default for SchedulerConfig {
+    fn default() -> Self {
+        Self {
+            every: Duration::from_millis(250),
+            worker_silence: Duration::from_secs(3),
+            ready_age: Duration::from_secs(1),
+            publish_lag: Duration::from_secs(2),
+            reap_after: Duration::from_secs(30 * 60),
+        }
+    }
+}
