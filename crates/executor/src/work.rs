@@ -35,7 +35,7 @@ pub(crate) async fn work<M: Models, T: Tools>(
     let lost = tokio::select! {
         () = take_wake_ups(driver, parts, &holds, &places, &tasks, &drain) => false,
         () = shutdown.cancelled() => false,
-        () = heartbeat.lost() => true,
+        () = heartbeat.until_lost() => true,
     };
     drain.cancel();
     tasks.close();

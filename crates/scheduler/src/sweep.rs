@@ -16,7 +16,7 @@ const BATCH: u32 = 500;
 /// What this process has seen of each worker: the counter, and since when it has not changed.
 #[derive(Debug, Default)]
 struct Watch {
-    seen: HashMap<WorkerId, (i64, Instant)>,
+    seen: HashMap<WorkerId, (u64, Instant)>,
     last_look: Option<Instant>,
 }
 
@@ -24,7 +24,7 @@ impl Watch {
     /// The workers that have been silent for `silence`, by this process's monotonic clock. If this
     /// process itself did not look for a while (it was frozen, or the database was away), everyone
     /// is given the whole time again.
-    fn silent(&mut self, workers: &[Worker], now: Instant, silence: Duration) -> Vec<(WorkerId, i64)> {
+    fn silent(&mut self, workers: &[Worker], now: Instant, silence: Duration) -> Vec<(WorkerId, u64)> {
         let gap = self.last_look.is_some_and(|last| now.duration_since(last) > silence / 2);
         self.last_look = Some(now);
         if gap {
@@ -83,7 +83,7 @@ async fn bury(scheduler: &Scheduler, watch: &mut Watch) -> Result<(), DatabaseEr
             tracing::warn!(%worker, "the worker was silent for too long and is marked dead");
         }
     }
-    let freed = scheduler.store.sweep().free_runs_of_dead_workers(BATCH).await?;
+    let freed = scheduler.store.sweep().orphans(BATCH).await?;
     for run in &freed {
         scheduler.herald.wake_run(&run.namespace, &run.run, "worker_lost");
     }
@@ -92,7 +92,7 @@ async fn bury(scheduler: &Scheduler, watch: &mut Watch) -> Result<(), DatabaseEr
 
 /// Wakes runs that have been ready for too long: their wake-up was lost (S1.1).
 async fn wake_ready(scheduler: &Scheduler) -> Result<(), DatabaseError> {
-    for run in scheduler.store.sweep().ready_runs(scheduler.config.ready_age, BATCH).await? {
+    for run in scheduler.store.sweep().ready(scheduler.config.ready_age, BATCH).await? {
         scheduler.herald.wake_run(&run.namespace, &run.run, "ready");
     }
     Ok(())
@@ -100,7 +100,7 @@ async fn wake_ready(scheduler: &Scheduler) -> Result<(), DatabaseError> {
 
 /// Approvals that nobody decided in time count as denied, by the database's clock (S6.8).
 async fn expire(scheduler: &Scheduler) -> Result<(), DatabaseError> {
-    let due = scheduler.store.sweep().expired_runs(BATCH).await?;
+    let due = scheduler.store.sweep().expired(BATCH).await?;
     if due.is_empty() {
         return Ok(());
     }
@@ -116,7 +116,7 @@ async fn expire(scheduler: &Scheduler) -> Result<(), DatabaseError> {
 
 /// Publishes events that the broker has not acknowledged, where the mark lags.
 async fn publish(scheduler: &Scheduler) -> Result<(), DatabaseError> {
-    for run in scheduler.store.sweep().unpublished_runs(scheduler.config.publish_lag, BATCH).await? {
+    for run in scheduler.store.sweep().unpublished(scheduler.config.publish_lag, BATCH).await? {
         match scheduler.store.load(&run.run).await {
             Ok(Some(loaded)) => {
                 let row = sayso_driver::run_row(&loaded.state);
@@ -131,7 +131,7 @@ async fn publish(scheduler: &Scheduler) -> Result<(), DatabaseError> {
 
 /// Fails runs that have been `running` without a live worker for too long (S4.5).
 async fn reap(scheduler: &Scheduler) -> Result<(), DatabaseError> {
-    for run in scheduler.store.sweep().orphaned_runs(scheduler.config.reap_after, BATCH).await? {
+    for run in scheduler.store.sweep().abandoned(scheduler.config.reap_after, BATCH).await? {
         let minutes = scheduler.config.reap_after.as_secs() / 60;
         let decide = |state: &RunState, now: Timestamp| {
             let message =
@@ -164,8 +164,9 @@ fn settled(run: &RunId, written: Result<(), WriteError>) {
 mod tests {
     use super::*;
 
-    fn worker(id: &str, counter: i64) -> Worker {
-        Worker { id: WorkerId::new(id).unwrap(), counter }
+    fn worker(id: &str, counter: u64) -> Worker {
+        let at = Timestamp::from_micros(0);
+        Worker { id: WorkerId::new(id).unwrap(), name: id.into(), counter, started_at: at, renewed_at: at }
     }
 
     const SILENCE: Duration = Duration::from_secs(3);
@@ -176,7 +177,7 @@ mod tests {
         let (mut watch, start) = (Watch::default(), Instant::now());
         for step in 0..12u32 {
             let now = start + Duration::from_millis(250) * step;
-            let silent = watch.silent(&[worker("a", 7), worker("b", i64::from(step))], now, SILENCE);
+            let silent = watch.silent(&[worker("a", 7), worker("b", u64::from(step))], now, SILENCE);
             assert!(silent.is_empty(), "at step {step}");
         }
         let silent = watch.silent(&[worker("a", 7), worker("b", 99)], start + SILENCE, SILENCE);
