@@ -16,7 +16,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     for package in ["sayso/v1", "sayso/internal/v1"] {
         for entry in fs::read_dir(root.join(package))? {
             let path = entry?.path();
-            if path.extension().is_some_and(|extension| extension == "proto") {
+            if path
+                .extension()
+                .is_some_and(|extension| extension == "proto")
+            {
                 files.push(path);
             }
         }
@@ -30,9 +33,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         out.join("descriptors.bin"),
         compiler.encode_file_descriptor_set(),
     )?;
+    let mut config = tonic_prost_build::Config::new();
+    config.enable_type_names();
     tonic_prost_build::configure()
         .btree_map(".")
         .include_file("all.rs")
-        .compile_fds(compiler.file_descriptor_set())?;
+        .compile_fds_with_config(compiler.file_descriptor_set(), config)?;
     Ok(())
 }

@@ -1,0 +1,133 @@
+//! The stable error codes of the API, each documented once (S10.5).
+//!
+//! A code travels as the reason of `google.rpc.ErrorInfo`. Programs may compare it; the sentence
+//! beside it is for people. Codes are never given another meaning. Those of failed runs are
+//! [`sayso_run::FailureCode`]s, those of mistakes within a bundle belong to the bundle's parser, and
+//! those that start with `rpc.` come from the transport.
+
+macro_rules! codes {
+    ($($(#[$doc:meta])* $name:ident = $code:literal;)*) => {
+        $($(#[$doc])* pub const $name: &str = $code;)*
+
+        /// Every code.
+        pub const ALL: &[&str] = &[$($name),*];
+    };
+}
+
+codes! {
+    /// The call has no token.
+    AUTH_MISSING = "auth.missing";
+    /// The token is unknown, revoked or expired.
+    AUTH_INVALID = "auth.invalid";
+    /// The token's scopes do not include what this needs.
+    AUTH_SCOPE = "auth.scope";
+    /// The run belongs to another principal, and the token's scopes reach one's own only.
+    AUTH_NOT_OWN = "auth.not_own";
+    /// A field is missing or malformed; the field violations say which.
+    REQUEST_INVALID = "request.invalid";
+    /// Nothing was asked for: neither a decision nor a message.
+    REQUEST_EMPTY = "request.empty";
+    /// A text is longer than is taken.
+    REQUEST_TOO_LARGE = "request.too_large";
+    /// A text holds a character that cannot be stored.
+    REQUEST_INVALID_TEXT = "request.invalid_text";
+    /// The idempotency key was used before with other content.
+    REQUEST_KEY_REUSED = "request.key_reused";
+    /// The page token is not one that this method gave out for these filters.
+    REQUEST_PAGE_TOKEN = "request.page_token";
+    /// The namespace has no such run.
+    RUN_NOT_FOUND = "run.not_found";
+    /// The run has ended; nothing changes it any more.
+    RUN_ENDED = "run.ended";
+    /// Only a failed run can be retried.
+    RUN_NOT_FAILED = "run.not_failed";
+    /// The run was retried as often as is allowed.
+    RUN_RETRIES_USED_UP = "run.retries_used_up";
+    /// The namespace has no such approval, or the run no such call.
+    APPROVAL_NOT_FOUND = "approval.not_found";
+    /// The approval was decided or closed before; the record stands.
+    APPROVAL_ALREADY_DECIDED = "approval.already_decided";
+    /// Nobody decided in time.
+    APPROVAL_EXPIRED = "approval.expired";
+    /// Nobody decides their own request.
+    APPROVAL_OWN_REQUEST = "approval.own_request";
+    /// A decision by tool does not say what the person saw.
+    APPROVAL_SEEN_MISSING = "approval.seen_missing";
+    /// The namespace has no such agent.
+    AGENT_NOT_FOUND = "agent.not_found";
+    /// The agent has no such revision.
+    AGENT_REVISION_NOT_FOUND = "agent.revision_not_found";
+    /// The bundle has mistakes; the field violations list them.
+    BUNDLE_INVALID = "bundle.invalid";
+    /// The namespace has no such token.
+    TOKEN_NOT_FOUND = "token.not_found";
+    /// A live token of the namespace has that name.
+    TOKEN_EXISTS = "token.exists";
+    /// A token needs at least one scope.
+    TOKEN_NO_SCOPE = "token.no_scope";
+    /// A token's lifetime is outside what is allowed.
+    TOKEN_LIFETIME = "token.lifetime";
+    /// Only an admin gives the trust `operator`.
+    TOKEN_OPERATOR_TRUST = "token.operator_trust";
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::ALL;
+    use crate::json::pool;
+
+    /// S10.5: the codes that the API's comments name are the codes that there are.
+    #[test]
+    fn every_code_is_documented_at_the_methods_that_answer_it() {
+        let mut named = BTreeSet::new();
+        for file in pool().file_descriptor_protos() {
+            let Some(info) = &file.source_code_info else {
+                continue;
+            };
+            for location in &info.location {
+                for word in location.leading_comments().split('`').skip(1).step_by(2) {
+                    named.insert(word.to_owned());
+                }
+            }
+        }
+        for code in ALL {
+            assert!(
+                named.contains(*code),
+                "{code} is not in any comment of proto/"
+            );
+        }
+        let ours = ["auth.", "request.", "approval.", "agent.", "token."];
+        for word in named {
+            let is_code = ours.iter().any(|area| word.starts_with(area));
+            // Actions of the audit log look alike.
+            let is_action = ["token.create", "approval.decide"].contains(&word.as_str());
+            assert!(
+                !is_code || is_action || ALL.contains(&word.as_str()),
+                "{word}"
+            );
+        }
+    }
+
+    /// The core's refusals are among them, under the same words.
+    #[test]
+    fn refusals_of_the_core_are_codes() {
+        use sayso_run::{Refusal, Status};
+        let refusals = [
+            Refusal::Terminal(Status::Failed),
+            Refusal::NotFailed(Status::Failed),
+            Refusal::RetriesUsedUp,
+            Refusal::UnknownTarget("x".into()),
+            Refusal::OwnRequest,
+            Refusal::KeyReused("k".into()),
+            Refusal::SeenMissing,
+            Refusal::Empty,
+            Refusal::TooLong { bytes: 1 },
+            Refusal::HoldsNul,
+        ];
+        for refusal in refusals {
+            assert!(ALL.contains(&refusal.code()), "{}", refusal.code());
+        }
+    }
+}
