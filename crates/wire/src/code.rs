@@ -16,13 +16,21 @@ macro_rules! codes {
 
 codes! {
     /// The call has no token.
-    AUTH_MISSING = "auth.missing";
-    /// The token is unknown, revoked or expired.
-    AUTH_INVALID = "auth.invalid";
+    TOKEN_MISSING = "token.missing";
+    /// The token is malformed or unknown.
+    TOKEN_INVALID = "token.invalid";
+    /// The token has expired.
+    TOKEN_EXPIRED = "token.expired";
+    /// The token was revoked.
+    TOKEN_REVOKED = "token.revoked";
+    /// Whether the token still holds cannot be told now; try again.
+    TOKEN_UNVERIFIABLE = "token.unverifiable";
     /// The token's scopes do not include what this needs.
-    AUTH_SCOPE = "auth.scope";
-    /// The run belongs to another principal, and the token's scopes reach one's own only.
-    AUTH_NOT_OWN = "auth.not_own";
+    TOKEN_SCOPE_MISSING = "token.scope_missing";
+    /// The database is away; try again.
+    DATABASE_UNAVAILABLE = "database.unavailable";
+    /// Another service that this needs is away; try again.
+    SERVICE_UNAVAILABLE = "service.unavailable";
     /// A field is missing or malformed; the field violations say which.
     REQUEST_INVALID = "request.invalid";
     /// Nothing was asked for: neither a decision nor a message.
@@ -34,8 +42,10 @@ codes! {
     /// The idempotency key was used before with other content.
     REQUEST_KEY_REUSED = "request.key_reused";
     /// The page token is not one that this method gave out for these filters.
-    REQUEST_PAGE_TOKEN = "request.page_token";
-    /// The namespace has no such run.
+    PAGE_MALFORMED = "page.malformed";
+    /// Too many write to the run at once; try again.
+    RUN_BUSY = "run.busy";
+    /// The namespace has no such run, or it is out of the caller's reach.
     RUN_NOT_FOUND = "run.not_found";
     /// The run has ended; nothing changes it any more.
     RUN_ENDED = "run.ended";
@@ -98,7 +108,15 @@ mod tests {
                 "{code} is not in any comment of proto/"
             );
         }
-        let ours = ["auth.", "request.", "approval.", "agent.", "token."];
+        let ours = [
+            "request.",
+            "approval.",
+            "agent.",
+            "token.",
+            "page.",
+            "database.",
+            "service.",
+        ];
         for word in named {
             let is_code = ours.iter().any(|area| word.starts_with(area));
             // Actions of the audit log look alike.

@@ -8,7 +8,6 @@ use crate::v1::decision::Target as Named;
 
 /// What is wrong with a decision; `field` is where.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("a decision is not complete")]
 pub enum BadDecision {
     /// It does not say what it is about.
     #[error("it names no approval, call or tool")]
@@ -38,17 +37,31 @@ impl BadDecision {
 /// When something is missing or an id is malformed.
 pub fn item(decision: v1::Decision) -> Result<DecisionItem, BadDecision> {
     let verdict = verdict(decision.verdict())?;
-    let target = match decision.target.ok_or(BadDecision::NoTarget)? {
-        Named::ApprovalId(id) => Target::Approval(ApprovalId::new(id)?),
-        Named::CallId(id) => Target::Call(CallId::new(id)?),
-        Named::Tool(tool) if tool.is_empty() => return Err(BadDecision::NoTarget),
-        Named::Tool(tool) => Target::Tool(tool),
-    };
+    let target = target(decision.target.as_ref())?;
     let reason = given(decision.reason);
     Ok(DecisionItem {
         target,
         decision: Decision { verdict, reason },
     })
+}
+
+/// Whether [`item`] would take a decision.
+///
+/// # Errors
+///
+/// The same.
+pub fn check(decision: &v1::Decision) -> Result<(), BadDecision> {
+    verdict(decision.verdict())?;
+    target(decision.target.as_ref()).map(drop)
+}
+
+fn target(named: Option<&Named>) -> Result<Target, BadDecision> {
+    match named.ok_or(BadDecision::NoTarget)? {
+        Named::ApprovalId(id) => Ok(Target::Approval(ApprovalId::new(id)?)),
+        Named::CallId(id) => Ok(Target::Call(CallId::new(id)?)),
+        Named::Tool(tool) if tool.is_empty() => Err(BadDecision::NoTarget),
+        Named::Tool(tool) => Ok(Target::Tool(tool.clone())),
+    }
 }
 
 /// Reads a verdict.
@@ -105,6 +118,7 @@ mod tests {
                     target: target.clone(),
                     decision: Decision { verdict, reason },
                 };
+                assert_eq!(check(&sent(went.clone())), Ok(()));
                 assert_eq!(item(sent(went.clone())), Ok(went));
             }
         }
@@ -131,7 +145,8 @@ mod tests {
             (decision(tool(), v1::Verdict::Unspecified), "verdict"),
         ];
         for (bad, field) in cases {
-            assert_eq!(item(bad.clone()).unwrap_err().field(), field, "{bad:?}");
+            assert_eq!(check(&bad).unwrap_err().field(), field, "{bad:?}");
+            assert_eq!(check(&bad), item(bad).map(drop));
         }
         let mut newer = decision(tool(), v1::Verdict::Approve);
         newer.verdict = 99;

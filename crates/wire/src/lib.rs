@@ -22,6 +22,7 @@ pub mod word;
 #[expect(
     missing_docs,
     unreachable_pub,
+    clippy::allow_attributes_without_reason,
     reason = "generated; what matters is commented in proto/, the rest is plumbing"
 )]
 mod generated {
@@ -30,6 +31,7 @@ mod generated {
 
 pub use generated::sayso::internal::v1 as internal;
 pub use generated::sayso::v1;
+pub use time::timestamp;
 
 /// Every descriptor of the public and the internal API with its comments, encoded as a
 /// `google.protobuf.FileDescriptorSet`: for reflection and for the JSON form.
