@@ -378,7 +378,10 @@ mod tests {
                 "turns: [{text: [1]}]",
                 "turns[0].text: invalid type: sequence, ",
             ),
-            ("turns: [{text: a, text: b}]", "turns[0].text: duplicate "),
+            (
+                "turns: [{text: a, text: b}]",
+                "turns[0]: duplicate field `text`",
+            ),
             (
                 "turns: [{calls: [{tool: t, args: {a: 1, a: 2}}]}]",
                 "turns[0].calls[0].args: duplicate ",
@@ -389,7 +392,7 @@ mod tests {
                 "turns[0].error.stats: unknown field `stats`, ",
             ),
             ("turns: [", "turns: "),
-            ("", "EOF"),
+            ("", "missing field `turns`"),
         ] {
             let found = mistakes(text);
             assert_eq!(found.len(), 1, "{found:?}");
