@@ -1,0 +1,301 @@
+//! The arrays of the one statement, in the order of its columns.
+
+use sayso_driver::{ActionRow, Append, ApprovalRow, DeliveryRow, FeedbackRow, RunRow, Written};
+use sayso_run::TriggerReceived;
+use sqlx::Arguments;
+use sqlx::error::BoxDynError;
+use sqlx::postgres::{PgArguments, PgBindIterExt};
+
+use super::statement::Shape;
+use crate::journal::check::trigger;
+use crate::journal::int;
+use crate::journal::lease::{claimer, holder, keeps_ready, lease_code, lease_epoch, published};
+use crate::record::{source_word, time};
+
+/// An append and its number in the group.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Place<'a> {
+    pub(super) member: i64,
+    pub(super) append: &'a Append,
+}
+
+/// A row of one table, the append that it belongs to, and that one's number in the group.
+struct Of<'a, R> {
+    member: i64,
+    append: &'a Append,
+    row: R,
+}
+
+/// Adds one array: an expression over each row.
+macro_rules! columns {
+    ($arguments:ident, $rows:expr, |$of:ident| [$($value:expr),* $(,)?]) => {
+        $($arguments.add($rows.iter().map(|$of| $value).bind_iter())?;)*
+    };
+}
+
+pub(super) fn bind(shape: Shape, places: &[Place<'_>]) -> Result<PgArguments, BoxDynError> {
+    let mut arguments = PgArguments::default();
+    arguments.reserve(96, 2048 * places.len());
+    if shape.starts {
+        starts(&mut arguments, places)?;
+    }
+    if shape.moves {
+        moves(&mut arguments, places)?;
+    }
+    if shape.steps {
+        steps(&mut arguments, places)?;
+    }
+    if shape.actions {
+        actions(&mut arguments, places)?;
+    }
+    if shape.approvals {
+        approvals(&mut arguments, places)?;
+    }
+    if shape.feedback {
+        feedback(&mut arguments, places)?;
+    }
+    if shape.deliveries {
+        deliveries(&mut arguments, places)?;
+    }
+    Ok(arguments)
+}
+
+fn starts(arguments: &mut PgArguments, places: &[Place<'_>]) -> Result<(), BoxDynError> {
+    let rows: Vec<Of<'_, (&RunRow, &TriggerReceived)>> = places
+        .iter()
+        .filter(|place| place.append.expected == 0)
+        .filter_map(|&Place { member, append }| {
+            let row = (&append.row, trigger(append)?);
+            Some(Of {
+                member,
+                append,
+                row,
+            })
+        })
+        .collect();
+    columns!(arguments, rows, |of| [
+        of.member,
+        of.row.0.run.as_str(),
+        of.row.0.task.as_str(),
+        of.row.0.namespace.as_str(),
+        of.row.0.agent.as_str(),
+        of.row.0.revision.as_str(),
+        of.row.0.principal.as_str(),
+        of.row.0.trust.as_str(),
+        of.row.0.status.as_str(),
+        int(of.row.0.seq),
+        of.row.0.ended_by.map(|by| by.as_str()),
+        of.row.0.output.as_deref(),
+        of.row.0.error_code.as_deref(),
+        of.row.0.error_message.as_deref(),
+        i64::from(of.row.0.cycles),
+        i64::from(of.row.0.retries),
+        int(of.row.0.usage.input),
+        int(of.row.0.usage.cached),
+        int(of.row.0.usage.output),
+        of.row.0.created_at.micros(),
+        of.row.0.updated_at.micros(),
+        time(of.row.0.ended_at),
+        time(of.row.0.expires_at),
+        i64::from(of.row.0.open_calls),
+        i64::from(claimer(of.append).is_some()),
+        holder(of.append),
+        claimer(of.append).map(|_| of.append.id.as_bytes().as_slice()),
+        time(of.append.ready_at),
+        published(of.append),
+        source_word(of.row.1.source),
+        of.row.0.input.as_str(),
+        of.row.1.trust.as_str(),
+        of.append.start_key.as_ref().map(|key| key.key.as_str()),
+        of.append.start_key.as_ref().map(|key| key.request.as_str()),
+        of.row.1.traceparent.as_deref(),
+        time(of.append.not_after),
+    ]);
+    Ok(())
+}
+
+fn moves(arguments: &mut PgArguments, places: &[Place<'_>]) -> Result<(), BoxDynError> {
+    let rows: Vec<Of<'_, &RunRow>> = places
+        .iter()
+        .filter(|place| place.append.expected > 0)
+        .map(|&Place { member, append }| Of {
+            member,
+            append,
+            row: &append.row,
+        })
+        .collect();
+    columns!(arguments, rows, |of| [
+        of.member,
+        of.row.run.as_str(),
+        int(of.append.expected),
+        of.row.trust.as_str(),
+        of.row.status.as_str(),
+        int(of.row.seq),
+        of.row.ended_by.map(|by| by.as_str()),
+        of.row.output.as_deref(),
+        of.row.error_code.as_deref(),
+        of.row.error_message.as_deref(),
+        i64::from(of.row.cycles),
+        i64::from(of.row.retries),
+        int(of.row.usage.input),
+        int(of.row.usage.cached),
+        int(of.row.usage.output),
+        of.row.updated_at.micros(),
+        time(of.row.ended_at),
+        time(of.row.expires_at),
+        i64::from(of.row.open_calls),
+        lease_code(of.append),
+        int(lease_epoch(of.append)),
+        claimer(of.append),
+        of.append.id.as_bytes().as_slice(),
+        time(of.append.ready_at),
+        i64::from(keeps_ready(of.append)),
+        published(of.append),
+        time(of.append.not_after),
+    ]);
+    Ok(())
+}
+
+fn steps(arguments: &mut PgArguments, places: &[Place<'_>]) -> Result<(), BoxDynError> {
+    let rows: Vec<Of<'_, (&Written, String)>> = places
+        .iter()
+        .flat_map(|&Place { member, append }| {
+            append.steps.iter().map(move |step| Of {
+                member,
+                append,
+                row: (step, step.recorded.actor.to_string()),
+            })
+        })
+        .collect();
+    columns!(arguments, rows, |of| [
+        of.member,
+        of.append.run.as_str(),
+        int(of.row.0.recorded.seq),
+        of.row.0.recorded.at.micros(),
+        of.row.1.as_str(),
+        of.row.0.recorded.step.kind().as_str(),
+        i64::from(of.row.0.recorded.step.kind().version()),
+        of.row.0.content.as_str(),
+        of.row.0.view.as_deref(),
+        of.row.0.recorded.content_sha256.as_bytes().as_slice(),
+        of.row.0.recorded.hash.as_bytes().as_slice(),
+        of.row
+            .0
+            .recorded
+            .seal
+            .as_ref()
+            .map(|seal| seal.key.as_str()),
+        of.row
+            .0
+            .recorded
+            .seal
+            .as_ref()
+            .map(|seal| seal.mac.as_bytes().as_slice()),
+        of.append.id.as_bytes().as_slice(),
+    ]);
+    Ok(())
+}
+
+/// The rows of one table with the number of the member that they belong to.
+fn rows_of<'a, R>(
+    places: &[Place<'a>],
+    rows: impl Fn(&'a Append) -> &'a [R],
+) -> Vec<Of<'a, &'a R>> {
+    places
+        .iter()
+        .flat_map(|&Place { member, append }| {
+            let rows = rows(append).iter();
+            rows.map(move |row| Of {
+                member,
+                append,
+                row,
+            })
+        })
+        .collect()
+}
+
+fn actions(arguments: &mut PgArguments, places: &[Place<'_>]) -> Result<(), BoxDynError> {
+    let rows: Vec<Of<'_, &ActionRow>> = rows_of(places, |append| &append.actions);
+    columns!(arguments, rows, |of| [
+        of.member,
+        of.row.run.as_str(),
+        of.row.call.as_str(),
+        of.row.tool.as_str(),
+        of.row.status.as_str(),
+        of.row.args.as_str(),
+        of.row.digest.digest().as_bytes().as_slice(),
+        of.row.cleared_by.as_deref(),
+        of.row.result.as_deref(),
+        of.row.denied.map(|cause| cause.as_str()),
+        of.row.created_at.micros(),
+        of.row.updated_at.micros(),
+    ]);
+    Ok(())
+}
+
+fn approvals(arguments: &mut PgArguments, places: &[Place<'_>]) -> Result<(), BoxDynError> {
+    let rows: Vec<Of<'_, &ApprovalRow>> = rows_of(places, |append| &append.approvals);
+    columns!(arguments, rows, |of| [
+        of.member,
+        of.row.approval.as_str(),
+        of.row.namespace.as_str(),
+        of.row.run.as_str(),
+        of.row.call.as_str(),
+        of.row.agent.as_str(),
+        of.row.requester.as_str(),
+        of.row.tool.as_str(),
+        of.row.args.as_str(),
+        of.row.digest.digest().as_bytes().as_slice(),
+        of.row.definition.as_bytes().as_slice(),
+        of.row.task_input.as_str(),
+        of.row.trust.as_str(),
+        of.row.rule.as_str(),
+        of.row.reason.as_str(),
+        of.row.summary.as_str(),
+        int(of.row.seq),
+        of.row.status.as_str(),
+        of.row.requested_at.micros(),
+        of.row.expires_at.micros(),
+        of.row.decided_by.as_ref().map(|by| by.as_str()),
+        time(of.row.decided_at),
+        of.row.decision_reason.as_deref(),
+        of.row.closed_cause.map(|cause| cause.as_str()),
+        of.row.action_status.as_str(),
+    ]);
+    Ok(())
+}
+
+fn feedback(arguments: &mut PgArguments, places: &[Place<'_>]) -> Result<(), BoxDynError> {
+    let rows: Vec<Of<'_, &FeedbackRow>> = rows_of(places, |append| &append.feedback);
+    columns!(arguments, rows, |of| [
+        of.member,
+        of.row.approval.as_str(),
+        of.row.task.as_str(),
+        of.row.namespace.as_str(),
+        of.row.agent.as_str(),
+        of.row.run.as_str(),
+        of.row.approval.as_str(),
+        of.row.by.as_str(),
+        of.row.score_millionths,
+        of.row.note.as_deref(),
+        of.row.at.micros(),
+    ]);
+    Ok(())
+}
+
+fn deliveries(arguments: &mut PgArguments, places: &[Place<'_>]) -> Result<(), BoxDynError> {
+    let rows: Vec<Of<'_, &DeliveryRow>> = rows_of(places, |append| &append.deliveries);
+    columns!(arguments, rows, |of| [
+        of.member,
+        of.row.id.as_str(),
+        of.row.namespace.as_str(),
+        of.row.agent.as_str(),
+        of.row.run.as_str(),
+        of.row.approval.as_str(),
+        of.row.url.as_str(),
+        of.row.secret.as_deref(),
+        of.row.due_at.micros(),
+        of.row.due_at.micros(),
+    ]);
+    Ok(())
+}

@@ -1,0 +1,393 @@
+//! The text of the one statement, for each combination of tables that a group touches.
+//!
+//! Conflicts are rows that `started` and `moved` do not give back; everything else is written for
+//! the members in `good` only. `moved` visits its rows in the order of the arrays, which are sorted
+//! by run, so that two groups never wait for each other in a circle.
+//!
+//! A deadline is checked twice: in the update's condition, and in what it gives back. Between the
+//! two the statement may have waited for the row; a condition is evaluated again only if the row
+//! changed meanwhile. What is given back is computed after the wait, and divides by zero if it was
+//! too long, which undoes the whole group; its members are then tried one by one.
+
+use std::fmt::Write;
+
+use super::bind::Place;
+use crate::database::Kind;
+
+/// Which tables a group touches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub(super) struct Shape {
+    pub(super) starts: bool,
+    pub(super) moves: bool,
+    pub(super) steps: bool,
+    pub(super) actions: bool,
+    pub(super) approvals: bool,
+    pub(super) feedback: bool,
+    pub(super) deliveries: bool,
+}
+
+impl Shape {
+    pub(super) fn of(places: &[Place<'_>]) -> Self {
+        let mut shape = Self::default();
+        for Place { append, .. } in places {
+            shape.starts |= append.expected == 0;
+            shape.moves |= append.expected > 0;
+            shape.steps |= !append.steps.is_empty();
+            shape.actions |= !append.actions.is_empty();
+            shape.approvals |= !append.approvals.is_empty();
+            shape.feedback |= !append.feedback.is_empty();
+            shape.deliveries |= !append.deliveries.is_empty();
+        }
+        shape
+    }
+}
+
+/// Columns of one `UNNEST`, in the order in which `bind` binds them.
+type Columns = [(&'static str, &'static str)];
+
+const INT: &str = "bigint[]";
+const TEXT: &str = "text[]";
+const BYTES: &str = "bytea[]";
+
+const STARTS: &Columns = &[
+    ("member", INT),
+    ("id", TEXT),
+    ("task", TEXT),
+    ("namespace", TEXT),
+    ("agent", TEXT),
+    ("revision", TEXT),
+    ("principal", TEXT),
+    ("trust", TEXT),
+    ("status", TEXT),
+    ("seq", INT),
+    ("ended_by", TEXT),
+    ("output", TEXT),
+    ("error_code", TEXT),
+    ("error_message", TEXT),
+    ("cycles", INT),
+    ("retries", INT),
+    ("tokens_input", INT),
+    ("tokens_cached", INT),
+    ("tokens_output", INT),
+    ("created_at", INT),
+    ("updated_at", INT),
+    ("ended_at", INT),
+    ("expires_at", INT),
+    ("open_calls", INT),
+    ("epoch", INT),
+    ("worker", TEXT),
+    ("lease_append", BYTES),
+    ("ready_at", INT),
+    ("published", INT),
+    ("source", TEXT),
+    ("input", TEXT),
+    ("task_trust", TEXT),
+    ("start_key", TEXT),
+    ("start_request", TEXT),
+    ("traceparent", TEXT),
+    ("not_after", INT),
+];
+
+const MOVES: &Columns = &[
+    ("member", INT),
+    ("id", TEXT),
+    ("expected", INT),
+    ("trust", TEXT),
+    ("status", TEXT),
+    ("seq", INT),
+    ("ended_by", TEXT),
+    ("output", TEXT),
+    ("error_code", TEXT),
+    ("error_message", TEXT),
+    ("cycles", INT),
+    ("retries", INT),
+    ("tokens_input", INT),
+    ("tokens_cached", INT),
+    ("tokens_output", INT),
+    ("updated_at", INT),
+    ("ended_at", INT),
+    ("expires_at", INT),
+    ("open_calls", INT),
+    ("lease", INT),
+    ("epoch", INT),
+    ("worker", TEXT),
+    ("append", BYTES),
+    ("ready_at", INT),
+    ("keeps_ready", INT),
+    ("published", INT),
+    ("not_after", INT),
+];
+
+const STEPS: &Columns = &[
+    ("member", INT),
+    ("run", TEXT),
+    ("seq", INT),
+    ("at", INT),
+    ("actor", TEXT),
+    ("kind", TEXT),
+    ("version", INT),
+    ("content", TEXT),
+    ("view", TEXT),
+    ("content_sha256", BYTES),
+    ("hash", BYTES),
+    ("seal_key", TEXT),
+    ("seal", BYTES),
+    ("append", BYTES),
+];
+
+const ACTIONS: &Columns = &[
+    ("member", INT),
+    ("run", TEXT),
+    ("call", TEXT),
+    ("tool", TEXT),
+    ("status", TEXT),
+    ("args", TEXT),
+    ("digest", BYTES),
+    ("cleared_by", TEXT),
+    ("result", TEXT),
+    ("denied", TEXT),
+    ("created_at", INT),
+    ("updated_at", INT),
+];
+
+const APPROVALS: &Columns = &[
+    ("member", INT),
+    ("id", TEXT),
+    ("namespace", TEXT),
+    ("run", TEXT),
+    ("call", TEXT),
+    ("agent", TEXT),
+    ("requester", TEXT),
+    ("tool", TEXT),
+    ("args", TEXT),
+    ("digest", BYTES),
+    ("definition", BYTES),
+    ("task_input", TEXT),
+    ("trust", TEXT),
+    ("rule", TEXT),
+    ("reason", TEXT),
+    ("summary", TEXT),
+    ("seq", INT),
+    ("status", TEXT),
+    ("requested_at", INT),
+    ("expires_at", INT),
+    ("decided_by", TEXT),
+    ("decided_at", INT),
+    ("decision_reason", TEXT),
+    ("closed_cause", TEXT),
+    ("action_status", TEXT),
+];
+
+const FEEDBACK: &Columns = &[
+    ("member", INT),
+    ("id", TEXT),
+    ("task", TEXT),
+    ("namespace", TEXT),
+    ("agent", TEXT),
+    ("run", TEXT),
+    ("approval", TEXT),
+    ("given_by", TEXT),
+    ("score", INT),
+    ("note", TEXT),
+    ("at", INT),
+];
+
+const DELIVERIES: &Columns = &[
+    ("member", INT),
+    ("id", TEXT),
+    ("namespace", TEXT),
+    ("agent", TEXT),
+    ("run", TEXT),
+    ("approval", TEXT),
+    ("url", TEXT),
+    ("secret", TEXT),
+    ("due_at", INT),
+    ("updated_at", INT),
+];
+
+/// Moves published marks up.
+pub(super) const MARK: &str = "UPDATE runs r SET published = LEAST(u.seq, r.seq) \
+     FROM UNNEST($1::text[], $2::bigint[]) AS u(id, seq) \
+     WHERE r.id = u.id AND r.published < LEAST(u.seq, r.seq)";
+
+/// Numbers the parameters as the text grows.
+struct Text {
+    sql: String,
+    next: usize,
+}
+
+impl Text {
+    fn push(&mut self, sql: &str) {
+        self.sql.push_str(sql);
+    }
+
+    /// `UNNEST($7::text[], …) AS u(run, …)`
+    fn unnest(&mut self, columns: &Columns) {
+        self.push("UNNEST(");
+        for (at, (_, kind)) in columns.iter().enumerate() {
+            let comma = if at == 0 { "" } else { ", " };
+            write!(self.sql, "{comma}${}::{kind}", self.next).expect("strings grow");
+            self.next += 1;
+        }
+        self.push(") AS u(");
+        self.push(&names(columns, ""));
+        self.push(")");
+    }
+
+    /// A table that is written for the good members, after the columns' own name `member`.
+    /// `fixed` are columns that are the same in every row, and their SQL.
+    fn insert(&mut self, table: &str, columns: &Columns, fixed: &Columns, on_conflict: &str) {
+        let stored = &columns[1..];
+        let (mut into, mut from) = (names(stored, ""), names(stored, "u."));
+        for (column, value) in fixed {
+            write!(into, ", {column}").expect("strings grow");
+            write!(from, ", {value}").expect("strings grow");
+        }
+        write!(
+            self.sql,
+            ", new_{table} AS (INSERT INTO {table} ({into}) SELECT {from} FROM "
+        )
+        .expect("strings grow");
+        self.unnest(columns);
+        self.push(" WHERE u.member = ANY(ARRAY(SELECT member FROM good))");
+        self.push(on_conflict);
+        self.push(")");
+    }
+}
+
+fn names(columns: &Columns, prefix: &str) -> String {
+    let names: Vec<String> = columns
+        .iter()
+        .map(|(name, _)| format!("{prefix}{name}"))
+        .collect();
+    names.join(", ")
+}
+
+/// The statement for groups of this shape.
+pub(super) fn text(shape: Shape) -> String {
+    let mut text = Text {
+        sql: "WITH ".into(),
+        next: 1,
+    };
+    if shape.starts {
+        starts(&mut text);
+    }
+    if shape.moves {
+        moves(&mut text);
+    }
+    text.push(match (shape.starts, shape.moves) {
+        (true, true) => {
+            "good AS (SELECT member, epoch FROM started UNION ALL \
+             SELECT member, epoch FROM moved WHERE in_time = 1)"
+        }
+        (true, false) => "good AS (SELECT member, epoch FROM started)",
+        (false, _) => "good AS (SELECT member, epoch FROM moved WHERE in_time = 1)",
+    });
+    if shape.starts {
+        let runs = &STARTS[1..29];
+        write!(
+            text.sql,
+            ", new_runs AS (INSERT INTO runs ({}) SELECT {} FROM started u)",
+            names(runs, ""),
+            names(runs, "u.")
+        )
+        .expect("strings grow");
+    }
+    if shape.steps {
+        text.insert("steps", STEPS, &[], "");
+    }
+    if shape.actions {
+        let update = " ON CONFLICT (run, call) DO UPDATE SET status = EXCLUDED.status, \
+             cleared_by = EXCLUDED.cleared_by, result = EXCLUDED.result, \
+             denied = EXCLUDED.denied, updated_at = EXCLUDED.updated_at";
+        text.insert("actions", ACTIONS, &[], update);
+    }
+    if shape.approvals {
+        let update = " ON CONFLICT (id) DO UPDATE SET status = EXCLUDED.status, \
+             decided_by = EXCLUDED.decided_by, decided_at = EXCLUDED.decided_at, \
+             decision_reason = EXCLUDED.decision_reason, closed_cause = EXCLUDED.closed_cause, \
+             action_status = EXCLUDED.action_status";
+        text.insert("approvals", APPROVALS, &[], update);
+    }
+    if shape.feedback {
+        let fixed = [("source", "'approval'")];
+        text.insert("feedback", FEEDBACK, &fixed, "");
+    }
+    if shape.deliveries {
+        let once = " ON CONFLICT (id) DO NOTHING";
+        let fixed = [("state", "'due'"), ("attempts", "0")];
+        text.insert("deliveries", DELIVERIES, &fixed, once);
+    }
+    text.push(" SELECT member, epoch FROM good");
+    text.sql
+}
+
+/// The task decides whether a start is new: its run and its key are unique there.
+fn starts(text: &mut Text) {
+    text.push("starts AS (SELECT * FROM ");
+    text.unnest(STARTS);
+    write!(
+        text.sql,
+        " WHERE u.not_after IS NULL OR u.not_after > {now}), \
+         new_tasks AS (INSERT INTO tasks (id, run, namespace, agent, source, input, principal, \
+         trust, start_key, start_request, traceparent, created_at) \
+         SELECT u.task, u.id, u.namespace, u.agent, u.source, u.input, u.principal, u.task_trust, \
+         u.start_key, u.start_request, u.traceparent, u.created_at FROM starts u \
+         ON CONFLICT DO NOTHING RETURNING run), \
+         started AS (SELECT u.* FROM starts u WHERE u.id = ANY(ARRAY(SELECT run FROM new_tasks))), ",
+        now = Kind::Postgres.now()
+    )
+    .expect("strings grow");
+}
+
+fn moves(text: &mut Text) {
+    text.push(
+        "moved AS (UPDATE runs r SET trust = u.trust, status = u.status, seq = u.seq, \
+         ended_by = u.ended_by, output = u.output, error_code = u.error_code, \
+         error_message = u.error_message, cycles = u.cycles, retries = u.retries, \
+         tokens_input = u.tokens_input, tokens_cached = u.tokens_cached, \
+         tokens_output = u.tokens_output, updated_at = u.updated_at, ended_at = u.ended_at, \
+         expires_at = u.expires_at, open_calls = u.open_calls, \
+         epoch = r.epoch + CASE WHEN u.lease IN (1, 4) THEN 1 ELSE 0 END, \
+         worker = CASE WHEN u.lease = 1 THEN u.worker WHEN u.lease IN (3, 4) THEN NULL \
+         ELSE r.worker END, \
+         lease_append = CASE WHEN u.lease = 0 THEN r.lease_append ELSE u.append END, \
+         ready_at = CASE WHEN u.keeps_ready = 1 THEN r.ready_at ELSE u.ready_at END, \
+         published = GREATEST(r.published, u.published) FROM ",
+    );
+    text.unnest(MOVES);
+    write!(
+        text.sql,
+        " WHERE r.id = u.id AND r.seq = u.expected \
+         AND (u.lease = 0 OR (r.epoch = u.epoch AND CASE WHEN u.lease IN (1, 4) \
+         THEN r.worker IS NULL OR NOT EXISTS \
+         (SELECT 1 FROM workers w WHERE w.id = r.worker AND w.ended_at IS NULL) \
+         ELSE r.worker IS NOT NULL END)) \
+         AND (u.not_after IS NULL OR u.not_after > {now}) \
+         RETURNING u.member, r.epoch, CASE WHEN u.not_after IS NULL THEN 1 \
+         ELSE 1 / CASE WHEN u.not_after > {now} THEN 1 ELSE 0 END END AS in_time), ",
+        now = Kind::Postgres.now()
+    )
+    .expect("strings grow");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shape_leaves_out_what_it_does_not_touch_and_numbers_its_parameters_without_gaps() {
+        let shape = Shape {
+            moves: true,
+            steps: true,
+            ..Shape::default()
+        };
+        let sql = text(shape);
+        assert!(
+            !sql.contains("approvals") && !sql.contains("tasks"),
+            "{sql}"
+        );
+        let last = MOVES.len() + STEPS.len();
+        assert!(sql.contains(&format!("${last}::")) && !sql.contains(&format!("${}::", last + 1)));
+    }
+}

@@ -1,0 +1,188 @@
+//! The one-row statements.
+
+use rusqlite::{Connection, Result, params};
+use sayso_driver::Append;
+
+use crate::journal::int;
+use crate::record::time;
+
+pub(super) const START_TASK: &str = "INSERT INTO tasks (id, run, namespace, agent, source, input, \
+    principal, trust, start_key, start_request, traceparent, created_at) \
+    SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12 \
+    WHERE ?13 IS NULL OR ?13 > {now} \
+    ON CONFLICT DO NOTHING";
+
+pub(super) const START_RUN: &str = "INSERT INTO runs (id, task, namespace, agent, revision, \
+    principal, trust, status, seq, ended_by, output, error_code, error_message, cycles, retries, \
+    tokens_input, tokens_cached, tokens_output, created_at, updated_at, ended_at, expires_at, \
+    open_calls, epoch, worker, lease_append, ready_at, published) \
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, \
+    ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28)";
+
+/// `?19` is the lease change: none, claim, hold, release, claim and release.
+pub(super) const MOVE: &str = "UPDATE runs SET trust = ?3, status = ?4, seq = ?5, ended_by = ?6, \
+    output = ?7, error_code = ?8, error_message = ?9, cycles = ?10, retries = ?11, \
+    tokens_input = ?12, tokens_cached = ?13, tokens_output = ?14, updated_at = ?15, \
+    ended_at = ?16, expires_at = ?17, open_calls = ?18, \
+    epoch = epoch + CASE WHEN ?19 IN (1, 4) THEN 1 ELSE 0 END, \
+    worker = CASE WHEN ?19 = 1 THEN ?21 WHEN ?19 IN (3, 4) THEN NULL ELSE worker END, \
+    lease_append = CASE WHEN ?19 = 0 THEN lease_append ELSE ?22 END, \
+    ready_at = CASE WHEN ?24 = 1 THEN ready_at ELSE ?23 END, \
+    published = MAX(published, ?25) \
+    WHERE id = ?1 AND seq = ?2 \
+    AND (?19 = 0 OR (epoch = ?20 AND CASE WHEN ?19 IN (1, 4) \
+    THEN worker IS NULL OR NOT EXISTS \
+    (SELECT 1 FROM workers w WHERE w.id = runs.worker AND w.ended_at IS NULL) \
+    ELSE worker IS NOT NULL END)) \
+    AND (?26 IS NULL OR ?26 > {now}) \
+    RETURNING epoch";
+
+pub(super) const LOOK_AT_RUN: &str = "SELECT seq, epoch, worker IS NOT NULL, \
+    EXISTS (SELECT 1 FROM workers w WHERE w.id = runs.worker AND w.ended_at IS NULL), \
+    lease_append FROM runs WHERE id = ?1";
+
+pub(super) const LOOK_AT_KEY: &str = "SELECT run, start_request FROM tasks \
+    WHERE namespace = ?1 AND principal = ?2 AND start_key = ?3";
+
+pub(super) const MARK: &str = "UPDATE runs SET published = MIN(?2, seq) \
+    WHERE id = ?1 AND published < MIN(?2, seq)";
+
+const STEP: &str = "INSERT INTO steps (run, seq, at, actor, kind, version, content, view, \
+    content_sha256, hash, seal_key, seal, append) \
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)";
+
+const ACTION: &str = "INSERT INTO actions (run, call, tool, status, args, digest, cleared_by, \
+    result, denied, created_at, updated_at) \
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11) \
+    ON CONFLICT (run, call) DO UPDATE SET status = excluded.status, \
+    cleared_by = excluded.cleared_by, result = excluded.result, denied = excluded.denied, \
+    updated_at = excluded.updated_at";
+
+const APPROVAL: &str = "INSERT INTO approvals (id, namespace, run, call, agent, requester, tool, \
+    args, digest, definition, task_input, trust, rule, reason, summary, seq, status, requested_at, \
+    expires_at, decided_by, decided_at, decision_reason, closed_cause, action_status) \
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, \
+    ?20, ?21, ?22, ?23, ?24) \
+    ON CONFLICT (id) DO UPDATE SET status = excluded.status, decided_by = excluded.decided_by, \
+    decided_at = excluded.decided_at, decision_reason = excluded.decision_reason, \
+    closed_cause = excluded.closed_cause, action_status = excluded.action_status";
+
+const FEEDBACK: &str = "INSERT INTO feedback (id, task, namespace, agent, run, approval, source, \
+    given_by, score, note, at) VALUES (?1, ?2, ?3, ?4, ?5, ?1, 'approval', ?6, ?7, ?8, ?9)";
+
+const DELIVERY: &str = "INSERT INTO deliveries (id, namespace, agent, run, approval, url, secret, \
+    state, attempts, due_at, updated_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 'due', 0, ?8, ?8) \
+    ON CONFLICT (id) DO NOTHING";
+
+pub(super) fn insert_steps(connection: &Connection, append: &Append) -> Result<()> {
+    if append.steps.is_empty() {
+        return Ok(());
+    }
+    let mut statement = connection.prepare_cached(STEP)?;
+    for step in &append.steps {
+        let recorded = &step.recorded;
+        statement.execute(params![
+            append.run.as_str(),
+            int(recorded.seq),
+            recorded.at.micros(),
+            recorded.actor.to_string(),
+            recorded.step.kind().as_str(),
+            recorded.step.kind().version(),
+            step.content.as_str(),
+            step.view.as_deref(),
+            recorded.content_sha256.as_bytes().as_slice(),
+            recorded.hash.as_bytes().as_slice(),
+            recorded.seal.as_ref().map(|seal| seal.key.as_str()),
+            recorded
+                .seal
+                .as_ref()
+                .map(|seal| seal.mac.as_bytes().as_slice()),
+            append.id.as_bytes().as_slice(),
+        ])?;
+    }
+    Ok(())
+}
+
+pub(super) fn upsert_actions(connection: &Connection, append: &Append) -> Result<()> {
+    for row in &append.actions {
+        connection.prepare_cached(ACTION)?.execute(params![
+            row.run.as_str(),
+            row.call.as_str(),
+            row.tool.as_str(),
+            row.status.as_str(),
+            row.args.as_str(),
+            row.digest.digest().as_bytes().as_slice(),
+            row.cleared_by.as_deref(),
+            row.result.as_deref(),
+            row.denied.map(|cause| cause.as_str()),
+            row.created_at.micros(),
+            row.updated_at.micros(),
+        ])?;
+    }
+    Ok(())
+}
+
+pub(super) fn upsert_approvals(connection: &Connection, append: &Append) -> Result<()> {
+    for row in &append.approvals {
+        connection.prepare_cached(APPROVAL)?.execute(params![
+            row.approval.as_str(),
+            row.namespace.as_str(),
+            row.run.as_str(),
+            row.call.as_str(),
+            row.agent.as_str(),
+            row.requester.as_str(),
+            row.tool.as_str(),
+            row.args.as_str(),
+            row.digest.digest().as_bytes().as_slice(),
+            row.definition.as_bytes().as_slice(),
+            row.task_input.as_str(),
+            row.trust.as_str(),
+            row.rule.as_str(),
+            row.reason.as_str(),
+            row.summary.as_str(),
+            int(row.seq),
+            row.status.as_str(),
+            row.requested_at.micros(),
+            row.expires_at.micros(),
+            row.decided_by.as_ref().map(|by| by.as_str()),
+            time(row.decided_at),
+            row.decision_reason.as_deref(),
+            row.closed_cause.map(|cause| cause.as_str()),
+            row.action_status.as_str(),
+        ])?;
+    }
+    Ok(())
+}
+
+pub(super) fn insert_feedback(connection: &Connection, append: &Append) -> Result<()> {
+    for row in &append.feedback {
+        connection.prepare_cached(FEEDBACK)?.execute(params![
+            row.approval.as_str(),
+            row.task.as_str(),
+            row.namespace.as_str(),
+            row.agent.as_str(),
+            row.run.as_str(),
+            row.by.as_str(),
+            row.score_millionths,
+            row.note.as_deref(),
+            row.at.micros(),
+        ])?;
+    }
+    Ok(())
+}
+
+pub(super) fn insert_deliveries(connection: &Connection, append: &Append) -> Result<()> {
+    for row in &append.deliveries {
+        connection.prepare_cached(DELIVERY)?.execute(params![
+            row.id.as_str(),
+            row.namespace.as_str(),
+            row.agent.as_str(),
+            row.run.as_str(),
+            row.approval.as_str(),
+            row.url.as_str(),
+            row.secret.as_deref(),
+            row.due_at.micros(),
+        ])?;
+    }
+    Ok(())
+}

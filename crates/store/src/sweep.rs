@@ -1,0 +1,186 @@
+//! What nobody else would notice: work that lost its wake-up, its worker, its publisher or its
+//! decider. Messages only hurry; these questions are what makes sure.
+
+use std::time::Duration;
+
+use sayso_run::{AgentName, Namespace, RunId, Status};
+use sqlx::AssertSqlSafe;
+
+use crate::database::{Kind, on_both};
+use crate::error::DatabaseError;
+use crate::open::Store;
+use crate::record::{bad_row, count, name};
+
+/// A run by its id and what its messages are addressed by.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunRef {
+    /// The run.
+    pub run: RunId,
+    /// Its namespace.
+    pub namespace: Namespace,
+    /// Its agent.
+    pub agent: AgentName,
+}
+
+/// How many runs of a namespace have a status.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StatusCount {
+    /// The namespace.
+    pub namespace: Namespace,
+    /// The status.
+    pub status: Status,
+    /// How many.
+    pub count: u64,
+}
+
+/// The questions of the sweeps.
+#[derive(Debug, Clone, Copy)]
+pub struct Sweep<'a>(&'a Store);
+
+impl Store {
+    /// The questions of the sweeps.
+    pub fn sweep(&self) -> Sweep<'_> {
+        Sweep(self)
+    }
+}
+
+impl Sweep<'_> {
+    /// Runs that have been ready for longer than `older_than` and that no live worker holds, the
+    /// longest first.
+    pub async fn ready(
+        &self,
+        older_than: Duration,
+        limit: u32,
+    ) -> Result<Vec<RunRef>, DatabaseError> {
+        let sql = format!(
+            "SELECT r.id, r.namespace, r.agent FROM runs r \
+             WHERE r.ready_at IS NOT NULL AND r.ready_at <= {now} - $1 \
+             AND (r.worker IS NULL OR NOT EXISTS \
+             (SELECT 1 FROM workers w WHERE w.id = r.worker AND w.ended_at IS NULL)) \
+             ORDER BY r.ready_at LIMIT $2",
+            now = self.now()
+        );
+        self.runs(sql, older_than, limit).await
+    }
+
+    /// Makes runs ready whose worker is marked dead, and answers with those.
+    pub async fn orphans(&self, limit: u32) -> Result<Vec<RunRef>, DatabaseError> {
+        // Rows that an append is writing are left for the next time: waiting for them in another
+        // order than appends do could deadlock.
+        let lock = match self.0.kind() {
+            Kind::Postgres => "FOR UPDATE OF r SKIP LOCKED",
+            Kind::Sqlite => "",
+        };
+        let sql = format!(
+            "UPDATE runs SET ready_at = {now} + $1 WHERE id IN (SELECT r.id FROM runs r \
+             WHERE r.worker IS NOT NULL AND r.ended_at IS NULL AND r.ready_at IS NULL \
+             AND NOT EXISTS \
+             (SELECT 1 FROM workers w WHERE w.id = r.worker AND w.ended_at IS NULL) \
+             ORDER BY r.id LIMIT $2 {lock}) RETURNING id, namespace, agent",
+            now = self.now()
+        );
+        self.runs(sql, Duration::ZERO, limit).await
+    }
+
+    /// Runs with a pending approval whose time has passed by the database's clock (S6.8).
+    pub async fn expired(&self, limit: u32) -> Result<Vec<RunRef>, DatabaseError> {
+        let sql = format!(
+            "SELECT DISTINCT a.run, a.namespace, a.agent FROM approvals a \
+             WHERE a.status = 'pending' AND a.expires_at <= {now} + $1 LIMIT $2",
+            now = self.now()
+        );
+        self.runs(sql, Duration::ZERO, limit).await
+    }
+
+    /// Runs whose events lag behind and whose last step is older than `older_than` (S8.4), the
+    /// longest first.
+    pub async fn unpublished(
+        &self,
+        older_than: Duration,
+        limit: u32,
+    ) -> Result<Vec<RunRef>, DatabaseError> {
+        let sql = format!(
+            "SELECT id, namespace, agent FROM runs \
+             WHERE published < seq AND updated_at <= {now} - $1 ORDER BY updated_at LIMIT $2",
+            now = self.now()
+        );
+        self.runs(sql, older_than, limit).await
+    }
+
+    /// Runs that are still `running` although their worker was marked dead longer than `after` ago
+    /// (S4.5). What waits, or was given back, is not among them.
+    pub async fn abandoned(
+        &self,
+        after: Duration,
+        limit: u32,
+    ) -> Result<Vec<RunRef>, DatabaseError> {
+        let sql = format!(
+            "SELECT r.id, r.namespace, r.agent FROM runs r JOIN workers w ON w.id = r.worker \
+             WHERE r.status = 'running' AND w.ended_at <= {now} - $1 \
+             ORDER BY w.ended_at, r.id LIMIT $2",
+            now = self.now()
+        );
+        self.runs(sql, after, limit).await
+    }
+
+    /// How many runs are live, by namespace and status.
+    pub async fn counts(&self) -> Result<Vec<StatusCount>, DatabaseError> {
+        let rows: Vec<(String, String, i64)> = on_both!(&self.0.0.database, |pool| {
+            sqlx::query_as(
+                "SELECT namespace, status, COUNT(*) FROM runs WHERE ended_at IS NULL \
+                 GROUP BY namespace, status ORDER BY namespace, status",
+            )
+            .fetch_all(pool)
+            .await
+        })?;
+        rows.into_iter()
+            .map(|(namespace, status, runs)| {
+                let bad = bad_row("runs", format!("{namespace}, {status}"));
+                let read = || {
+                    Ok(StatusCount {
+                        namespace: name(namespace)?,
+                        status: Status::parse(&status)
+                            .ok_or_else(|| format!("`{status}` is no status"))?,
+                        count: count(runs)?,
+                    })
+                };
+                read().map_err(bad)
+            })
+            .collect()
+    }
+
+    fn now(&self) -> &'static str {
+        self.0.0.database.now()
+    }
+
+    async fn runs(
+        &self,
+        sql: String,
+        time: Duration,
+        limit: u32,
+    ) -> Result<Vec<RunRef>, DatabaseError> {
+        let micros = i64::try_from(time.as_micros()).unwrap_or(i64::MAX);
+        let rows: Vec<(String, String, String)> = on_both!(&self.0.0.database, |pool| {
+            sqlx::query_as(AssertSqlSafe(sql))
+                .bind(micros)
+                .bind(i64::from(limit))
+                .fetch_all(pool)
+                .await
+        })?;
+        rows.into_iter().map(run_ref).collect()
+    }
+}
+
+pub(crate) fn run_ref(
+    (run, namespace, agent): (String, String, String),
+) -> Result<RunRef, DatabaseError> {
+    let bad = bad_row("runs", run.clone());
+    let read = || {
+        Ok(RunRef {
+            run: name(run)?,
+            namespace: name(namespace)?,
+            agent: name(agent)?,
+        })
+    };
+    read().map_err(bad)
+}

@@ -1,0 +1,43 @@
+//! The contract of the store, over both databases.
+//!
+//! Postgres is the server of `SAYSO_TEST_POSTGRES`, which `cargo xtask test` sets; each test makes a
+//! database of its own. SQLite runs in a temporary folder.
+
+mod raw;
+mod timeline;
+
+mod appends;
+mod audit;
+mod contention;
+mod integrity;
+mod leases;
+mod lists;
+mod marks;
+mod repositories;
+mod unclear;
+
+/// Runs each test over both databases.
+macro_rules! on_both_databases {
+    ($($name:ident),* $(,)?) => {
+        mod postgres {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $name() {
+                super::$name(
+                    &sayso_store::testing::TestDatabase::new(sayso_store::Kind::Postgres).await,
+                )
+                .await;
+            })*
+        }
+        mod sqlite {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $name() {
+                super::$name(
+                    &sayso_store::testing::TestDatabase::new(sayso_store::Kind::Sqlite).await,
+                )
+                .await;
+            })*
+        }
+    };
+}
+
+pub(crate) use on_both_databases;
