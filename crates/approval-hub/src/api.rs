@@ -3,8 +3,8 @@
 use sayso_driver::WriteError;
 use sayso_herald::coded;
 use sayso_run::{
-    ApprovalId, BadName, CallId, Decision, DecisionItem, Namespace, PrincipalId, Response as Said, RunId, RunState,
-    Target, Verdict,
+    ApprovalId, BadName, CallId, Decision, DecisionItem, Namespace, PrincipalId, Response as Said,
+    RunId, RunState, Target, Verdict,
 };
 use sayso_service::error::{Coded, Kind};
 use sayso_wire::internal::approval_hub_service_server::ApprovalHubService;
@@ -19,7 +19,10 @@ pub(crate) struct Api(pub(crate) ApprovalHub);
 
 #[tonic::async_trait]
 impl ApprovalHubService for Api {
-    async fn respond(&self, request: Request<RespondRequest>) -> Result<Response<RespondResponse>, Status> {
+    async fn respond(
+        &self,
+        request: Request<RespondRequest>,
+    ) -> Result<Response<RespondResponse>, Status> {
         let asked = asked(request.into_inner())?;
         let by = asked.response.by.clone();
         let answered = respond(&self.0, asked).await.map_err(refused)?;
@@ -28,9 +31,15 @@ impl ApprovalHubService for Api {
 }
 
 fn asked(request: RespondRequest) -> Result<Asked, Coded> {
-    let caller = request.caller.ok_or_else(|| invalid("caller", "required"))?;
+    let caller = request
+        .caller
+        .ok_or_else(|| invalid("caller", "required"))?;
     let run = name("run_id", RunId::new(&request.run_id))?;
-    let decisions = request.decisions.into_iter().map(decision).collect::<Result<Vec<_>, Coded>>()?;
+    let decisions = request
+        .decisions
+        .into_iter()
+        .map(decision)
+        .collect::<Result<Vec<_>, Coded>>()?;
     let mut response = Said {
         by: name("caller.principal", PrincipalId::new(&caller.principal))?,
         decisions,
@@ -59,11 +68,16 @@ fn decision(decision: v1::Decision) -> Result<DecisionItem, Coded> {
         Some(v1::decision::Target::ApprovalId(id)) => {
             Target::Approval(name("decisions.approval_id", ApprovalId::new(id))?)
         }
-        Some(v1::decision::Target::CallId(id)) => Target::Call(name("decisions.call_id", CallId::new(id))?),
+        Some(v1::decision::Target::CallId(id)) => {
+            Target::Call(name("decisions.call_id", CallId::new(id))?)
+        }
         Some(v1::decision::Target::Tool(tool)) => Target::Tool(tool),
         None => return Err(invalid("decisions", "an approval, a call or a tool")),
     };
-    Ok(DecisionItem { target, decision: Decision { verdict, reason } })
+    Ok(DecisionItem {
+        target,
+        decision: Decision { verdict, reason },
+    })
 }
 
 fn answer(answered: &Answered, by: &PrincipalId) -> RespondResponse {
@@ -71,24 +85,45 @@ fn answer(answered: &Answered, by: &PrincipalId) -> RespondResponse {
     let repeated = answered.wrote.steps.is_empty();
     RespondResponse {
         run_id: state.run().to_string(),
-        outcomes: answered.decided.iter().filter_map(|id| outcome(state, id, by, repeated)).collect(),
-        later_held: answered.later.iter().filter_map(|id| later_held(state, id)).collect(),
+        outcomes: answered
+            .decided
+            .iter()
+            .filter_map(|id| outcome(state, id, by, repeated))
+            .collect(),
+        later_held: answered
+            .later
+            .iter()
+            .filter_map(|id| later_held(state, id))
+            .collect(),
         run_status: v1::RunStatus::from(state.status()).into(),
         last_sequence: state.seq(),
     }
 }
 
-fn outcome(state: &RunState, id: &CallId, by: &PrincipalId, repeated: bool) -> Option<v1::DecisionOutcome> {
+fn outcome(
+    state: &RunState,
+    id: &CallId,
+    by: &PrincipalId,
+    repeated: bool,
+) -> Option<v1::DecisionOutcome> {
     let call = state.call(id)?;
     let approval = call.approval.as_ref()?;
     let recorded = approval.outcome.as_ref()?;
-    let verdict = if recorded.denied.is_none() { v1::Verdict::Approve } else { v1::Verdict::Deny };
+    let verdict = if recorded.denied.is_none() {
+        v1::Verdict::Approve
+    } else {
+        v1::Verdict::Deny
+    };
     Some(v1::DecisionOutcome {
         approval_id: approval.id.to_string(),
         call_id: call.id.to_string(),
         tool: call.tool.clone(),
         verdict: verdict.into(),
-        decided_by: recorded.by.as_ref().map(ToString::to_string).unwrap_or_default(),
+        decided_by: recorded
+            .by
+            .as_ref()
+            .map(ToString::to_string)
+            .unwrap_or_default(),
         decided_at: Some(sayso_wire::timestamp(recorded.at)),
         reason: recorded.reason.clone().unwrap_or_default(),
         already_recorded: repeated && recorded.by.as_ref() == Some(by),
@@ -113,5 +148,7 @@ fn invalid(field: &'static str, rule: &'static str) -> Coded {
 }
 
 fn name<T>(field: &'static str, given: Result<T, BadName>) -> Result<T, Coded> {
-    given.map_err(|bad| Coded::new(Kind::Invalid, "request.invalid", bad.to_string()).field(field, bad.rule))
+    given.map_err(|bad| {
+        Coded::new(Kind::Invalid, "request.invalid", bad.to_string()).field(field, bad.rule)
+    })
 }

@@ -2,7 +2,8 @@
 
 use sayso_driver::{AppendError, Decided, WriteError, Wrote, write};
 use sayso_run::{
-    CallId, Digest, IdempotencyKey, Input, Namespace, Refusal, Response, RunId, RunState, Target, Timestamp,
+    CallId, Digest, IdempotencyKey, Input, Namespace, Refusal, Response, RunId, RunState, Target,
+    Timestamp,
 };
 
 use crate::ApprovalHub;
@@ -30,7 +31,12 @@ pub(crate) struct Answered {
 /// Takes decisions and message into the run. If the approval expires while this is under way the
 /// expiry is recorded and the response refused (S6.8).
 pub(crate) async fn respond(hub: &ApprovalHub, asked: Asked) -> Result<Answered, WriteError> {
-    let Asked { namespace, reaches_all, run, response } = asked;
+    let Asked {
+        namespace,
+        reaches_all,
+        run,
+        response,
+    } = asked;
     let decide = |state: &RunState, now: Timestamp| {
         check_reach(state, &namespace, reaches_all, &response)?;
         let not_after = state.decides_before(&response);
@@ -48,16 +54,28 @@ pub(crate) async fn respond(hub: &ApprovalHub, asked: Asked) -> Result<Answered,
     let wrote = wrote.map_err(|error| hide_foreign(error, &run))?;
     let decided = wrote.state.decided_calls(&response);
     let later = later(&wrote.state, &response);
-    Ok(Answered { decided, later, wrote })
+    Ok(Answered {
+        decided,
+        later,
+        wrote,
+    })
 }
 
 /// Records what has expired by the database's clock.
 async fn expire(hub: &ApprovalHub, run: &RunId) -> Result<(), WriteError> {
-    hub.store.sync_clock().await.map_err(|error| WriteError::Append(AppendError::Unavailable(error.to_string())))?;
+    hub.store
+        .sync_clock()
+        .await
+        .map_err(|error| WriteError::Append(AppendError::Unavailable(error.to_string())))?;
     let tick = |state: &RunState, now: Timestamp| {
-        Ok(Decided { steps: state.decide(Input::Tick, now)?, not_after: None })
+        Ok(Decided {
+            steps: state.decide(Input::Tick, now)?,
+            not_after: None,
+        })
     };
-    write(&hub.store, &*hub.herald, &hub.key, run, tick).await.map(|_| ())
+    write(&hub.store, &*hub.herald, &hub.key, run, tick)
+        .await
+        .map(|_| ())
 }
 
 /// A run of another namespace is as good as none (S6.11, B43). A plain message needs a run that the
@@ -88,7 +106,9 @@ fn hide_foreign(error: WriteError, run: &RunId) -> WriteError {
 }
 
 fn later(state: &RunState, response: &Response) -> Vec<CallId> {
-    let Some(seen) = response.seen else { return Vec::new() };
+    let Some(seen) = response.seen else {
+        return Vec::new();
+    };
     let mut later: Vec<CallId> = response
         .decisions
         .iter()
@@ -108,6 +128,12 @@ pub(crate) fn idempotency(key: String, run: &RunId, response: &Response) -> Opti
     if key.is_empty() {
         return None;
     }
-    let request = Digest::of(format!("respond {run} {:?} {:?}", response.decisions, response.message).as_bytes());
+    let request = Digest::of(
+        format!(
+            "respond {run} {:?} {:?}",
+            response.decisions, response.message
+        )
+        .as_bytes(),
+    );
     Some(IdempotencyKey { key, request })
 }

@@ -10,7 +10,7 @@ use crate::{BusError, Event, Feed, Health, Live, PartlyPublished, WorkKey, WorkQ
 /// All methods fail fast while the broker is away: they answer an error for which
 /// [`BusError::is_transient`] holds instead of queueing messages in memory.
 #[async_trait]
-pub trait Bus: Send + Sync + 'static {
+pub trait Bus: std::fmt::Debug + Send + Sync + 'static {
     /// Puts a wake-up for `key` on the work queue and waits until the broker has it. A wake-up of
     /// the same key that nobody has taken yet is replaced. `cause` is a short word for logs and
     /// traces.

@@ -2,7 +2,7 @@
 //! that was seen; on a conflict load and decide again. Nothing locks first and thinks later.
 
 use sayso_run::{
-    Actor, ChainKey, Head, Recorded, Refusal, RunId, RunState, Start, Step, Timestamp,
+    Actor, ChainKey, Head, Recorded, Refusal, RunId, RunState, Start, Step, TaskId, Timestamp,
 };
 use thiserror::Error;
 use uuid::Uuid;
@@ -193,15 +193,29 @@ pub async fn start<J: Journal, H: Herald>(
             herald.announce(&row, steps);
             herald.wake(&row, "started");
             Ok(StartOutcome {
-                run: start.run,
+                run: row.run,
+                task: row.task,
+                created_at: row.created_at,
                 new: true,
             })
         }
         Err(AppendError::DuplicateStart { existing, request }) => match start_key {
-            Some(key) if key.request == request => Ok(StartOutcome {
-                run: existing,
-                new: false,
-            }),
+            Some(key) if key.request == request => {
+                let loaded = journal
+                    .load(&existing)
+                    .await?
+                    .ok_or_else(|| WriteError::NotFound(existing.clone()))?;
+                let (task, created_at) = (
+                    loaded.state.trigger().task.clone(),
+                    loaded.state.started_at(),
+                );
+                Ok(StartOutcome {
+                    run: existing,
+                    task,
+                    created_at,
+                    new: false,
+                })
+            }
             Some(key) => Err(Refusal::KeyReused(key.key).into()),
             None => Err(WriteError::Append(AppendError::DuplicateStart {
                 existing,
@@ -217,6 +231,10 @@ pub async fn start<J: Journal, H: Herald>(
 pub struct StartOutcome {
     /// The run.
     pub run: RunId,
+    /// Its task.
+    pub task: TaskId,
+    /// When it was stored.
+    pub created_at: Timestamp,
     /// Whether this start made it; otherwise it is the run of an earlier start with the same key.
     pub new: bool,
 }

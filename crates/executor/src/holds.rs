@@ -23,7 +23,10 @@ pub(crate) struct Holds {
 impl Holds {
     /// Enters a run, or nudges its hold. One pending nudge is enough: it makes the hold read all.
     pub(crate) fn enter(&self, run: &RunId) -> Entry {
-        let mut runs = self.runs.lock().expect("no code panics while it holds the runs");
+        let mut runs = self
+            .runs
+            .lock()
+            .expect("no code panics while it holds the runs");
         if let Some(nudges) = runs.get(run) {
             // A full channel holds a nudge already; it is never closed while the run is entered.
             let _already_nudged = nudges.try_send(()).is_err();
@@ -37,7 +40,10 @@ impl Holds {
     /// Leaves a run. False if it was nudged after its hold looked for the last time: it stays
     /// entered and has to be driven again.
     pub(crate) fn leave(&self, run: &RunId, nudges: &mut mpsc::Receiver<()>) -> bool {
-        let mut runs = self.runs.lock().expect("no code panics while it holds the runs");
+        let mut runs = self
+            .runs
+            .lock()
+            .expect("no code panics while it holds the runs");
         if nudges.try_recv().is_ok() {
             return false;
         }
@@ -54,7 +60,9 @@ mod tests {
     #[test]
     fn a_late_nudge_makes_the_run_be_driven_again() {
         let (holds, run) = (Holds::default(), RunId::new("run_1").unwrap());
-        let Entry::New(mut nudges) = holds.enter(&run) else { panic!("the run is new") };
+        let Entry::New(mut nudges) = holds.enter(&run) else {
+            panic!("the run is new")
+        };
         assert!(matches!(holds.enter(&run), Entry::Nudged));
         assert!(matches!(holds.enter(&run), Entry::Nudged));
         assert!(!holds.leave(&run, &mut nudges));

@@ -83,7 +83,9 @@ impl<M: Models, T: Tools> Executor<M, T> {
     /// Only if this worker cannot be registered at all.
     pub async fn run(self, shutdown: CancellationToken) -> Result<(), HeartbeatError> {
         while !shutdown.is_cancelled() {
-            let Some(heartbeat) = self.register(&shutdown).await? else { break };
+            let Some(heartbeat) = self.register(&shutdown).await? else {
+                break;
+            };
             let heartbeat = Arc::new(heartbeat);
             let beat = Arc::clone(&heartbeat);
             let driver = Arc::new(Driver {
@@ -106,7 +108,10 @@ impl<M: Models, T: Tools> Executor<M, T> {
     }
 
     /// Registers a new worker, waiting for a database that is away.
-    async fn register(&self, shutdown: &CancellationToken) -> Result<Option<Heartbeat>, HeartbeatError> {
+    async fn register(
+        &self,
+        shutdown: &CancellationToken,
+    ) -> Result<Option<Heartbeat>, HeartbeatError> {
         loop {
             match Heartbeat::start(&self.parts.store, &self.parts.config.name).await {
                 Ok(heartbeat) => return Ok(Some(heartbeat)),

@@ -40,7 +40,11 @@ pub(crate) struct PolicyClient {
 
 impl PolicyClient {
     pub(crate) fn new(peer: Peer) -> Self {
-        Self { peer, revisions: Mutex::default(), roles: Mutex::default() }
+        Self {
+            peer,
+            revisions: Mutex::default(),
+            roles: Mutex::default(),
+        }
     }
 
     fn client(&self) -> PolicyServiceClient<Peer> {
@@ -48,10 +52,18 @@ impl PolicyClient {
     }
 
     fn known_role(&self, key: &AgentKey) -> Option<KnownRole> {
-        self.roles.lock().expect("no code panics while it holds the roles").get(key).cloned()
+        self.roles
+            .lock()
+            .expect("no code panics while it holds the roles")
+            .get(key)
+            .cloned()
     }
 
-    async fn ask_role(&self, key: &AgentKey, known: Option<&KnownRole>) -> Result<KnownRole, PolicyUnavailable> {
+    async fn ask_role(
+        &self,
+        key: &AgentKey,
+        known: Option<&KnownRole>,
+    ) -> Result<KnownRole, PolicyUnavailable> {
         let request = GetRoleRequest {
             namespace: key.0.to_string(),
             agent: key.1.to_string(),
@@ -72,7 +84,11 @@ impl PolicyClient {
                 .transpose()
                 .map_err(|error| PolicyUnavailable(format!("its role cannot be read: {error}")))?,
         };
-        Ok(KnownRole { role, version: answer.version, asked })
+        Ok(KnownRole {
+            role,
+            version: answer.version,
+            asked,
+        })
     }
 }
 
@@ -84,7 +100,12 @@ impl Policy for PolicyClient {
         revision: &RevisionId,
     ) -> Result<Arc<Revision>, PolicyUnavailable> {
         let key = (namespace.clone(), revision.clone());
-        if let Some(known) = self.revisions.lock().expect("no code panics while it holds the revisions").get(&key) {
+        if let Some(known) = self
+            .revisions
+            .lock()
+            .expect("no code panics while it holds the revisions")
+            .get(&key)
+        {
             return Ok(Arc::clone(known));
         }
         let request = GetRevisionRequest {
@@ -98,13 +119,23 @@ impl Policy for PolicyClient {
             .map_err(|_| PolicyUnavailable("it did not answer in time".into()))?
             .map_err(|status| PolicyUnavailable(status.message().to_owned()))?
             .into_inner();
-        let bundle = Bundle::parse(&answer.bundle_json)
-            .map_err(|errors| PolicyUnavailable(format!("the revision {revision} cannot be read: {errors}")))?;
+        let bundle = Bundle::parse(&answer.bundle_json).map_err(|errors| {
+            PolicyUnavailable(format!("the revision {revision} cannot be read: {errors}"))
+        })?;
         if bundle.revision_hash() != revision.as_str() {
-            return Err(PolicyUnavailable(format!("what is stored as revision {revision} is another bundle")));
+            return Err(PolicyUnavailable(format!(
+                "what is stored as revision {revision} is another bundle"
+            )));
         }
-        let known = Arc::new(Revision { id: revision.clone(), rules: Rules::compile(&bundle), bundle });
-        let mut revisions = self.revisions.lock().expect("no code panics while it holds the revisions");
+        let known = Arc::new(Revision {
+            id: revision.clone(),
+            rules: Rules::compile(&bundle),
+            bundle,
+        });
+        let mut revisions = self
+            .revisions
+            .lock()
+            .expect("no code panics while it holds the revisions");
         if revisions.len() >= KEPT_REVISIONS {
             revisions.clear();
         }
@@ -112,7 +143,11 @@ impl Policy for PolicyClient {
         Ok(known)
     }
 
-    async fn role(&self, namespace: &Namespace, agent: &AgentName) -> Result<Option<Arc<Role>>, PolicyUnavailable> {
+    async fn role(
+        &self,
+        namespace: &Namespace,
+        agent: &AgentName,
+    ) -> Result<Option<Arc<Role>>, PolicyUnavailable> {
         let key = (namespace.clone(), agent.clone());
         let known = self.known_role(&key);
         if let Some(known) = known.as_ref().filter(|known| known.asked.elapsed() < FRESH) {
@@ -121,7 +156,10 @@ impl Policy for PolicyClient {
         match self.ask_role(&key, known.as_ref()).await {
             Ok(fresh) => {
                 let role = fresh.role.clone();
-                self.roles.lock().expect("no code panics while it holds the roles").insert(key, fresh);
+                self.roles
+                    .lock()
+                    .expect("no code panics while it holds the roles")
+                    .insert(key, fresh);
                 Ok(role)
             }
             Err(error) => match known.filter(|known| known.asked.elapsed() < STALE) {

@@ -61,7 +61,9 @@ async fn take_wake_ups<M: Models, T: Tools>(
             }
         };
         loop {
-            let Ok(place) = Arc::clone(places).acquire_owned().await else { return };
+            let Ok(place) = Arc::clone(places).acquire_owned().await else {
+                return;
+            };
             let work = match queue.next().await {
                 Ok(work) => work,
                 Err(error) => {
@@ -77,7 +79,14 @@ async fn take_wake_ups<M: Models, T: Tools>(
             match holds.enter(&run) {
                 Entry::Nudged => settle(work, &Driven::HeldElsewhere).await,
                 Entry::New(nudges) => {
-                    let drive = drive(Arc::clone(driver), Arc::clone(holds), run, nudges, work, drain.clone());
+                    let drive = drive(
+                        Arc::clone(driver),
+                        Arc::clone(holds),
+                        run,
+                        nudges,
+                        work,
+                        drain.clone(),
+                    );
                     tasks.spawn(async move {
                         drive.await;
                         drop(place);
@@ -104,11 +113,17 @@ async fn drive<M: Models, T: Tools>(
                 tokio::spawn(async move { settle(work, &Driven::Parked).await });
             }
         };
-        let driven = driver.drive(&run, &mut nudges, claimed, drain.clone()).await;
+        let driven = driver
+            .drive(&run, &mut nudges, claimed, drain.clone())
+            .await;
         match &driven {
             Driven::LeftAlone(why) => tracing::error!(%run, why, "the run is left alone"),
             Driven::Unavailable(why) => tracing::warn!(%run, why, "the run is tried again later"),
-            Driven::Parked | Driven::NothingOwed | Driven::NotFound | Driven::HeldElsewhere | Driven::Lost => {
+            Driven::Parked
+            | Driven::NothingOwed
+            | Driven::NotFound
+            | Driven::HeldElsewhere
+            | Driven::Lost => {
                 tracing::debug!(%run, ?driven, "driven");
             }
         }
@@ -122,7 +137,9 @@ async fn drive<M: Models, T: Tools>(
 }
 
 fn take(work: &Mutex<Option<Work>>) -> Option<Work> {
-    work.lock().expect("no code panics while it holds the wake-up").take()
+    work.lock()
+        .expect("no code panics while it holds the wake-up")
+        .take()
 }
 
 /// Acknowledges a wake-up, or has it delivered again later. If that fails it is delivered again in

@@ -49,11 +49,23 @@ impl Herald {
         let (news, told) = mpsc::channel(WAITING);
         let (live, heard) = mpsc::channel(WAITING);
         let (tasks, closing) = (TaskTracker::new(), CancellationToken::new());
-        tasks.spawn(publish::publish(Arc::clone(&bus), Arc::clone(&marks), told, closing.clone()));
+        tasks.spawn(publish::publish(
+            Arc::clone(&bus),
+            Arc::clone(&marks),
+            told,
+            closing.clone(),
+        ));
         tasks.spawn(publish::speak(Arc::clone(&bus), heard, closing.clone()));
         tasks.spawn(marks::keep(store, Arc::clone(&marks), closing.clone()));
         tasks.close();
-        Arc::new(Self { bus, marks, news, live, tasks, closing })
+        Arc::new(Self {
+            bus,
+            marks,
+            news,
+            live,
+            tasks,
+            closing,
+        })
     }
 
     /// Publishes what was told so far, stores the marks, and stops.
@@ -64,7 +76,10 @@ impl Herald {
 
     /// Wakes a worker for a run, known by its names alone.
     pub fn wake_run(&self, namespace: &Namespace, run: &RunId, cause: &'static str) {
-        let (bus, key) = (Arc::clone(&self.bus), WorkKey::new(namespace.as_str(), run.as_str()));
+        let (bus, key) = (
+            Arc::clone(&self.bus),
+            WorkKey::new(namespace.as_str(), run.as_str()),
+        );
         self.tasks.spawn(async move {
             if let Err(error) = bus.wake(&key, cause).await {
                 tracing::debug!(%key, %error, "a wake-up was lost; the sweep wakes the run");
@@ -80,7 +95,9 @@ impl Herald {
     }
 
     fn tell(&self, row: &RunRow, steps: Vec<Written>) {
-        let Some(news) = News::of(row, steps) else { return };
+        let Some(news) = News::of(row, steps) else {
+            return;
+        };
         if let Err(full) = self.news.try_send(news) {
             tracing::debug!(run = %row.run, %full, "events are left to the sweep");
         }

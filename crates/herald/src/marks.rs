@@ -27,7 +27,9 @@ pub(crate) struct Marks(Mutex<HashMap<RunId, Mark>>);
 
 impl Marks {
     fn marks(&self) -> MutexGuard<'_, HashMap<RunId, Mark>> {
-        self.0.lock().expect("no code panics while it holds the marks")
+        self.0
+            .lock()
+            .expect("no code panics while it holds the marks")
     }
 
     pub(crate) fn published(&self, run: &RunId) -> Option<u64> {
@@ -37,21 +39,40 @@ impl Marks {
     /// The broker acknowledged everything up to this step.
     pub(crate) fn acknowledged(&self, run: &RunId, seq: u64) {
         let mut marks = self.marks();
-        let mark = marks.entry(run.clone()).or_insert(Mark { published: 0, dirty: false, moved: Instant::now() });
+        let mark = marks.entry(run.clone()).or_insert(Mark {
+            published: 0,
+            dirty: false,
+            moved: Instant::now(),
+        });
         if seq > mark.published {
-            *mark = Mark { published: seq, dirty: true, moved: Instant::now() };
+            *mark = Mark {
+                published: seq,
+                dirty: true,
+                moved: Instant::now(),
+            };
         }
     }
 
     /// Nothing after this step is known to have gone out: later ones wait for the sweep.
     pub(crate) fn acknowledged_at_most(&self, run: &RunId, seq: u64) {
         let mut marks = self.marks();
-        marks.entry(run.clone()).or_insert(Mark { published: seq, dirty: false, moved: Instant::now() });
+        marks.entry(run.clone()).or_insert(Mark {
+            published: seq,
+            dirty: false,
+            moved: Instant::now(),
+        });
     }
 
     /// What is known is what the database says.
     pub(crate) fn reset(&self, run: &RunId, seq: u64) {
-        self.marks().insert(run.clone(), Mark { published: seq, dirty: false, moved: Instant::now() });
+        self.marks().insert(
+            run.clone(),
+            Mark {
+                published: seq,
+                dirty: false,
+                moved: Instant::now(),
+            },
+        );
     }
 
     /// Marks that the database may not know, and forgets those that have rested for long.
@@ -89,7 +110,7 @@ pub(crate) async fn keep(store: Store, marks: Arc<Marks>, closing: CancellationT
         if dirty.is_empty() {
             continue;
         }
-        if let Err(error) = store.mark_published(&dirty).await {
+        if let Err(error) = store.mark_published(dirty.clone()).await {
             marks.still_dirty(&dirty);
             tracing::debug!(%error, "published marks could not be stored; they are tried again");
         }

@@ -76,12 +76,21 @@ impl Batch {
     /// Adds the events of some steps, unless steps before them have not gone out: then these wait
     /// for the sweep too, or readers would see them out of order.
     fn add(&mut self, news: News, marks: &Marks) {
-        let in_batch = self.settles.iter().rev().find(|(run, _)| *run == news.run).map(|(_, seq)| *seq);
+        let in_batch = self
+            .settles
+            .iter()
+            .rev()
+            .find(|(run, _)| *run == news.run)
+            .map(|(_, seq)| *seq);
         let published = in_batch.or_else(|| marks.published(&news.run));
         if published.is_some_and(|published| news.first > published + 1) {
             return;
         }
-        let origin = Origin { namespace: &news.namespace, agent: &news.agent, run: &news.run };
+        let origin = Origin {
+            namespace: &news.namespace,
+            agent: &news.agent,
+            run: &news.run,
+        };
         for written in &news.steps {
             let seq = written.recorded.seq;
             if published.is_some_and(|published| seq <= published) {
@@ -91,9 +100,11 @@ impl Batch {
             let step = step_event(&origin, &written.recorded, content, news.status);
             let approval = approval_event(&origin, &written.recorded, content, news.status);
             let count = 1 + usize::from(approval.is_some());
-            self.events.extend([Some(step), approval].into_iter().flatten().map(sent));
+            self.events
+                .extend([Some(step), approval].into_iter().flatten().map(sent));
             // A step is settled with the last of its events.
-            self.settles.extend((1..count).map(|_| (news.run.clone(), seq - 1)));
+            self.settles
+                .extend((1..count).map(|_| (news.run.clone(), seq - 1)));
             self.settles.push((news.run.clone(), seq));
         }
     }
@@ -109,10 +120,16 @@ impl Batch {
         for (run, seq) in &self.settles[..acknowledged] {
             marks.acknowledged(run, *seq);
         }
-        let failed: HashSet<&RunId> = self.settles[acknowledged..].iter().map(|(run, _)| run).collect();
+        let failed: HashSet<&RunId> = self.settles[acknowledged..]
+            .iter()
+            .map(|(run, _)| run)
+            .collect();
         for run in failed {
             // Later steps of this process must not overtake those that failed.
-            let published = marks.published(run).or_else(|| first_of(&self.settles, run)).unwrap_or(0);
+            let published = marks
+                .published(run)
+                .or_else(|| first_of(&self.settles, run))
+                .unwrap_or(0);
             marks.acknowledged_at_most(run, published);
         }
     }
@@ -120,15 +137,27 @@ impl Batch {
 
 /// The step before the first one of a run in a batch: what had gone out before it.
 fn first_of(settles: &[(RunId, u64)], run: &RunId) -> Option<u64> {
-    settles.iter().find(|(settled, _)| settled == run).map(|(_, seq)| seq.saturating_sub(1))
+    settles
+        .iter()
+        .find(|(settled, _)| settled == run)
+        .map(|(_, seq)| seq.saturating_sub(1))
 }
 
 fn sent(event: sayso_wire::events::Event) -> Event {
-    Event { subject: event.subject, id: event.id, headers: event.headers, body: event.body.into() }
+    Event {
+        subject: event.subject,
+        id: event.id,
+        headers: event.headers,
+        body: event.body.into(),
+    }
 }
 
 /// Sends live text until `closing`. It is provisional: what fails is lost.
-pub(crate) async fn speak(bus: Arc<dyn Bus>, mut heard: mpsc::Receiver<(String, Vec<u8>)>, closing: CancellationToken) {
+pub(crate) async fn speak(
+    bus: Arc<dyn Bus>,
+    mut heard: mpsc::Receiver<(String, Vec<u8>)>,
+    closing: CancellationToken,
+) {
     loop {
         let (subject, body) = tokio::select! {
             Some(message) = heard.recv() => message,

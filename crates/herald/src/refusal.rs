@@ -6,20 +6,31 @@ use sayso_service::error::{Coded, Kind};
 /// record already, that record.
 pub fn coded(error: WriteError) -> Coded {
     match error {
-        WriteError::NotFound(run) => {
-            Coded::new(Kind::NotFound, "run.not_found", format!("there is no run {run} in this namespace"))
-        }
+        WriteError::NotFound(run) => Coded::new(
+            Kind::NotFound,
+            "run.not_found",
+            format!("there is no run {run} in this namespace"),
+        ),
         WriteError::Refused(refusal) => refused(&refusal),
-        WriteError::Load(LoadError::Unavailable(_)) | WriteError::Append(AppendError::Unavailable(_)) => {
-            Coded::new(Kind::Unavailable, "database.unavailable", "the database is away; try again in a moment")
+        WriteError::Load(LoadError::Unavailable(_))
+        | WriteError::Append(AppendError::Unavailable(_)) => Coded::new(
+            Kind::Unavailable,
+            "database.unavailable",
+            "the database is away; try again in a moment",
+        ),
+        WriteError::Append(AppendError::Conflict(run)) => Coded::new(
+            Kind::Conflict,
+            "run.busy",
+            format!("too many write to {run} at once; try again in a moment"),
+        ),
+        WriteError::Append(AppendError::TooLate) => Coded::new(
+            Kind::Precondition,
+            "approval.expired",
+            "the approval expired: it counts as denied",
+        ),
+        error @ (WriteError::Load(_) | WriteError::Append(_)) => {
+            Coded::internal("writing to a run", &error)
         }
-        WriteError::Append(AppendError::Conflict(run)) => {
-            Coded::new(Kind::Conflict, "run.busy", format!("too many write to {run} at once; try again in a moment"))
-        }
-        WriteError::Append(AppendError::TooLate) => {
-            Coded::new(Kind::Precondition, "approval.expired", "the approval expired: it counts as denied")
-        }
-        error @ (WriteError::Load(_) | WriteError::Append(_)) => Coded::internal("writing to a run", &error),
     }
 }
 
@@ -41,13 +52,28 @@ fn refused(refusal: &Refusal) -> Coded {
     match refusal {
         Refusal::AlreadyDecided { approval, recorded } => coded
             .with("approval_id", approval.to_string())
-            .with("recorded_decision", recorded.denied.map_or("approved", |cause| cause.as_str()))
-            .with("decided_by", recorded.by.as_ref().map(ToString::to_string).unwrap_or_default())
+            .with(
+                "recorded_decision",
+                recorded.denied.map_or("approved", |cause| cause.as_str()),
+            )
+            .with(
+                "decided_by",
+                recorded
+                    .by
+                    .as_ref()
+                    .map(ToString::to_string)
+                    .unwrap_or_default(),
+            )
             .with("decided_at", recorded.at.to_string()),
-        Refusal::Expired { approval, expires_at } => {
-            coded.with("approval_id", approval.to_string()).with("expires_at", expires_at.to_string())
+        Refusal::Expired {
+            approval,
+            expires_at,
+        } => coded
+            .with("approval_id", approval.to_string())
+            .with("expires_at", expires_at.to_string()),
+        Refusal::Terminal(status) | Refusal::NotFailed(status) => {
+            coded.with("run_status", status.as_str())
         }
-        Refusal::Terminal(status) | Refusal::NotFailed(status) => coded.with("run_status", status.as_str()),
         Refusal::SeenMissing => coded.field("seen_sequence", "required with a decision by tool"),
         Refusal::RetriesUsedUp
         | Refusal::UnknownTarget(_)

@@ -2,8 +2,8 @@
 
 use sayso_driver::{Decided, StartOutcome, WriteError, Wrote, start, write};
 use sayso_run::{
-    AgentName, Digest, IdempotencyKey, Input, Namespace, PrincipalId, Refusal, RevisionId, RunId, RunState, Source,
-    Start, TaskId, Timestamp, TriggerReceived, Trust,
+    AgentName, Digest, IdempotencyKey, Input, Namespace, PrincipalId, Refusal, RevisionId, RunId,
+    RunState, Source, Start, TaskId, Timestamp, TriggerReceived, Trust,
 };
 use uuid::Uuid;
 
@@ -33,11 +33,17 @@ pub(crate) struct Asker {
 
 /// Stores a run as `pending`; a worker is woken for it (S1.1).
 pub(crate) async fn admit(scheduler: &Scheduler, new: NewRun) -> Result<StartOutcome, WriteError> {
-    let run = RunId::new(format!("run_{}", Uuid::now_v7().simple())).expect("a UUID makes a valid id");
-    let task = TaskId::new(format!("task_{}", Uuid::now_v7().simple())).expect("a UUID makes a valid id");
+    let run =
+        RunId::new(format!("run_{}", Uuid::now_v7().simple())).expect("a UUID makes a valid id");
+    let task =
+        TaskId::new(format!("task_{}", Uuid::now_v7().simple())).expect("a UUID makes a valid id");
     let idempotency = new.idempotency_key.map(|key| IdempotencyKey {
         key,
-        request: Digest::of_parts(&[b"start", new.agent.as_str().as_bytes(), new.input.as_bytes()]),
+        request: Digest::of_parts(&[
+            b"start",
+            new.agent.as_str().as_bytes(),
+            new.input.as_bytes(),
+        ]),
     });
     let trigger = TriggerReceived {
         task,
@@ -51,7 +57,13 @@ pub(crate) async fn admit(scheduler: &Scheduler, new: NewRun) -> Result<StartOut
         idempotency,
         traceparent: new.traceparent,
     };
-    start(&scheduler.store, &*scheduler.herald, &scheduler.key, Start { run, trigger }).await
+    start(
+        &scheduler.store,
+        &*scheduler.herald,
+        &scheduler.key,
+        Start { run, trigger },
+    )
+    .await
 }
 
 /// Cancels a run (S1.4).
@@ -64,7 +76,11 @@ pub(crate) async fn cancel(
 ) -> Result<Wrote, WriteError> {
     let idempotency = idempotency_key.map(|key| IdempotencyKey {
         key,
-        request: Digest::of_parts(&[b"cancel", run.as_str().as_bytes(), reason.as_deref().unwrap_or_default().as_bytes()]),
+        request: Digest::of_parts(&[
+            b"cancel",
+            run.as_str().as_bytes(),
+            reason.as_deref().unwrap_or_default().as_bytes(),
+        ]),
     });
     change(scheduler, &asker, run, || Input::Cancel {
         by: asker.principal.clone(),
@@ -75,8 +91,15 @@ pub(crate) async fn cancel(
 }
 
 /// Retries a failed run by hand (S1.5).
-pub(crate) async fn retry(scheduler: &Scheduler, asker: Asker, run: &RunId) -> Result<Wrote, WriteError> {
-    change(scheduler, &asker, run, || Input::Retry { by: asker.principal.clone() }).await
+pub(crate) async fn retry(
+    scheduler: &Scheduler,
+    asker: Asker,
+    run: &RunId,
+) -> Result<Wrote, WriteError> {
+    change(scheduler, &asker, run, || Input::Retry {
+        by: asker.principal.clone(),
+    })
+    .await
 }
 
 async fn change(
@@ -87,9 +110,19 @@ async fn change(
 ) -> Result<Wrote, WriteError> {
     let decide = |state: &RunState, now: Timestamp| {
         check_reach(state, asker)?;
-        Ok(Decided { steps: state.decide(input(), now)?, not_after: None })
+        Ok(Decided {
+            steps: state.decide(input(), now)?,
+            not_after: None,
+        })
     };
-    let written = write(&scheduler.store, &*scheduler.herald, &scheduler.key, run, decide).await;
+    let written = write(
+        &scheduler.store,
+        &*scheduler.herald,
+        &scheduler.key,
+        run,
+        decide,
+    )
+    .await;
     written.map_err(|error| hide_foreign(error, run))
 }
 

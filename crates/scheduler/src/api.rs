@@ -5,8 +5,8 @@ use sayso_run::{AgentName, BadName, Namespace, PrincipalId, RevisionId, RunId, T
 use sayso_service::error::{Coded, Kind};
 use sayso_wire::internal::scheduler_service_server::SchedulerService;
 use sayso_wire::internal::{
-    CancelRunRequest, CancelRunResponse, Caller, Reach, RetryRunRequest, RetryRunResponse, StartRunRequest,
-    StartRunResponse,
+    Caller, CancelRunRequest, CancelRunResponse, Reach, RetryRunRequest, RetryRunResponse,
+    StartRunRequest, StartRunResponse,
 };
 use tonic::{Request, Response, Status};
 
@@ -17,7 +17,10 @@ pub(crate) struct Api(pub(crate) Scheduler);
 
 #[tonic::async_trait]
 impl SchedulerService for Api {
-    async fn start_run(&self, request: Request<StartRunRequest>) -> Result<Response<StartRunResponse>, Status> {
+    async fn start_run(
+        &self,
+        request: Request<StartRunRequest>,
+    ) -> Result<Response<StartRunResponse>, Status> {
         let request = request.into_inner();
         let caller = required(request.caller)?;
         let new = NewRun {
@@ -31,28 +34,35 @@ impl SchedulerService for Api {
             traceparent: not_empty(request.traceparent),
         };
         let outcome = admit(&self.0, new).await.map_err(refused)?;
-        let row = self.0.store.load_row(&outcome.run).await.map_err(|error| Coded::internal("reading the run", &error))?;
         Ok(Response::new(StartRunResponse {
             run_id: outcome.run.to_string(),
-            task_id: row.task.to_string(),
-            created_at: Some(sayso_wire::timestamp(row.created_at)),
+            task_id: outcome.task.to_string(),
+            created_at: Some(sayso_wire::timestamp(outcome.created_at)),
             already_started: !outcome.new,
         }))
     }
 
-    async fn cancel_run(&self, request: Request<CancelRunRequest>) -> Result<Response<CancelRunResponse>, Status> {
+    async fn cancel_run(
+        &self,
+        request: Request<CancelRunRequest>,
+    ) -> Result<Response<CancelRunResponse>, Status> {
         let request = request.into_inner();
         let asker = asker(request.caller)?;
         let run = name("run_id", RunId::new(&request.run_id))?;
         let key = not_empty(request.idempotency_key);
-        let wrote = cancel(&self.0, asker, &run, not_empty(request.reason), key).await.map_err(refused)?;
+        let wrote = cancel(&self.0, asker, &run, not_empty(request.reason), key)
+            .await
+            .map_err(refused)?;
         Ok(Response::new(CancelRunResponse {
             run_status: sayso_wire::v1::RunStatus::from(wrote.state.status()).into(),
             last_sequence: wrote.state.seq(),
         }))
     }
 
-    async fn retry_run(&self, request: Request<RetryRunRequest>) -> Result<Response<RetryRunResponse>, Status> {
+    async fn retry_run(
+        &self,
+        request: Request<RetryRunRequest>,
+    ) -> Result<Response<RetryRunResponse>, Status> {
         let request = request.into_inner();
         let asker = asker(request.caller)?;
         let run = name("run_id", RunId::new(&request.run_id))?;
@@ -65,7 +75,13 @@ impl SchedulerService for Api {
 }
 
 fn required(caller: Option<Caller>) -> Result<Caller, Coded> {
-    caller.ok_or_else(|| Coded::new(Kind::Invalid, "request.invalid", "the request names no caller"))
+    caller.ok_or_else(|| {
+        Coded::new(
+            Kind::Invalid,
+            "request.invalid",
+            "the request names no caller",
+        )
+    })
 }
 
 fn asker(caller: Option<Caller>) -> Result<Asker, Coded> {
@@ -79,12 +95,19 @@ fn asker(caller: Option<Caller>) -> Result<Asker, Coded> {
 
 fn trust(caller: &Caller) -> Result<Trust, Coded> {
     Trust::try_from(caller.trust()).map_err(|_| {
-        Coded::new(Kind::Invalid, "request.invalid", "the caller's trust is not said").field("caller.trust", "required")
+        Coded::new(
+            Kind::Invalid,
+            "request.invalid",
+            "the caller's trust is not said",
+        )
+        .field("caller.trust", "required")
     })
 }
 
 fn name<T>(field: &'static str, given: Result<T, BadName>) -> Result<T, Coded> {
-    given.map_err(|bad| Coded::new(Kind::Invalid, "request.invalid", bad.to_string()).field(field, bad.rule))
+    given.map_err(|bad| {
+        Coded::new(Kind::Invalid, "request.invalid", bad.to_string()).field(field, bad.rule)
+    })
 }
 
 fn not_empty(text: String) -> Option<String> {

@@ -36,8 +36,20 @@ pub struct Scheduler {
 
 impl Scheduler {
     /// Puts the parts together; touches nothing.
-    pub fn build(store: Store, bus: Arc<dyn Bus>, herald: Arc<Herald>, key: ChainKey, config: SchedulerConfig) -> Self {
-        Self { store, bus, herald, key, config }
+    pub fn build(
+        store: Store,
+        bus: Arc<dyn Bus>,
+        herald: Arc<Herald>,
+        key: ChainKey,
+        config: SchedulerConfig,
+    ) -> Self {
+        Self {
+            store,
+            bus,
+            herald,
+            key,
+            config,
+        }
     }
 
     /// The internal API.

@@ -24,16 +24,27 @@ impl Watch {
     /// The workers that have been silent for `silence`, by this process's monotonic clock. If this
     /// process itself did not look for a while (it was frozen, or the database was away), everyone
     /// is given the whole time again.
-    fn silent(&mut self, workers: &[Worker], now: Instant, silence: Duration) -> Vec<(WorkerId, u64)> {
-        let gap = self.last_look.is_some_and(|last| now.duration_since(last) > silence / 2);
+    fn silent(
+        &mut self,
+        workers: &[Worker],
+        now: Instant,
+        silence: Duration,
+    ) -> Vec<(WorkerId, u64)> {
+        let gap = self
+            .last_look
+            .is_some_and(|last| now.duration_since(last) > silence / 2);
         self.last_look = Some(now);
         if gap {
             self.seen.clear();
         }
-        self.seen.retain(|id, _| workers.iter().any(|worker| worker.id == *id));
+        self.seen
+            .retain(|id, _| workers.iter().any(|worker| worker.id == *id));
         let mut silent = Vec::new();
         for worker in workers {
-            let (counter, since) = self.seen.entry(worker.id.clone()).or_insert((worker.counter, now));
+            let (counter, since) = self
+                .seen
+                .entry(worker.id.clone())
+                .or_insert((worker.counter, now));
             if *counter != worker.counter {
                 (*counter, *since) = (worker.counter, now);
             } else if now.duration_since(*since) >= silence {
@@ -78,21 +89,34 @@ fn report(what: &str, swept: Result<(), DatabaseError>) {
 /// Marks silent workers dead, and makes the runs of dead workers ready.
 async fn bury(scheduler: &Scheduler, watch: &mut Watch) -> Result<(), DatabaseError> {
     let workers = scheduler.store.workers().live().await?;
-    for (worker, counter) in watch.silent(&workers, Instant::now(), scheduler.config.worker_silence) {
-        if scheduler.store.workers().mark_dead(&worker, counter).await? {
+    for (worker, counter) in watch.silent(&workers, Instant::now(), scheduler.config.worker_silence)
+    {
+        if scheduler
+            .store
+            .workers()
+            .mark_dead(&worker, counter)
+            .await?
+        {
             tracing::warn!(%worker, "the worker was silent for too long and is marked dead");
         }
     }
     let freed = scheduler.store.sweep().orphans(BATCH).await?;
     for run in &freed {
-        scheduler.herald.wake_run(&run.namespace, &run.run, "worker_lost");
+        scheduler
+            .herald
+            .wake_run(&run.namespace, &run.run, "worker_lost");
     }
     Ok(())
 }
 
 /// Wakes runs that have been ready for too long: their wake-up was lost (S1.1).
 async fn wake_ready(scheduler: &Scheduler) -> Result<(), DatabaseError> {
-    for run in scheduler.store.sweep().ready(scheduler.config.ready_age, BATCH).await? {
+    for run in scheduler
+        .store
+        .sweep()
+        .ready(scheduler.config.ready_age, BATCH)
+        .await?
+    {
         scheduler.herald.wake_run(&run.namespace, &run.run, "ready");
     }
     Ok(())
@@ -107,7 +131,10 @@ async fn expire(scheduler: &Scheduler) -> Result<(), DatabaseError> {
     scheduler.store.sync_clock().await?;
     for run in due {
         let decide = |state: &RunState, now: Timestamp| {
-            Ok(Decided { steps: state.decide(Input::Tick, now)?, not_after: None })
+            Ok(Decided {
+                steps: state.decide(Input::Tick, now)?,
+                not_after: None,
+            })
         };
         settled(&run.run, append(scheduler, &run.run, decide).await);
     }
@@ -116,11 +143,18 @@ async fn expire(scheduler: &Scheduler) -> Result<(), DatabaseError> {
 
 /// Publishes events that the broker has not acknowledged, where the mark lags.
 async fn publish(scheduler: &Scheduler) -> Result<(), DatabaseError> {
-    for run in scheduler.store.sweep().unpublished(scheduler.config.publish_lag, BATCH).await? {
+    for run in scheduler
+        .store
+        .sweep()
+        .unpublished(scheduler.config.publish_lag, BATCH)
+        .await?
+    {
         match scheduler.store.load(&run.run).await {
             Ok(Some(loaded)) => {
                 let row = sayso_driver::run_row(&loaded.state);
-                scheduler.herald.announce_again(&row, loaded.lease.published, loaded.unpublished);
+                scheduler
+                    .herald
+                    .announce_again(&row, loaded.lease.published, loaded.unpublished);
             }
             Ok(None) => {}
             Err(error) => tracing::error!(run = %run.run, %error, "its events cannot be published"),
@@ -131,13 +165,22 @@ async fn publish(scheduler: &Scheduler) -> Result<(), DatabaseError> {
 
 /// Fails runs that have been `running` without a live worker for too long (S4.5).
 async fn reap(scheduler: &Scheduler) -> Result<(), DatabaseError> {
-    for run in scheduler.store.sweep().abandoned(scheduler.config.reap_after, BATCH).await? {
+    for run in scheduler
+        .store
+        .sweep()
+        .abandoned(scheduler.config.reap_after, BATCH)
+        .await?
+    {
         let minutes = scheduler.config.reap_after.as_secs() / 60;
         let decide = |state: &RunState, now: Timestamp| {
-            let message =
-                format!("the worker was interrupted and none went on for {minutes} minutes; the run can be retried");
+            let message = format!(
+                "the worker was interrupted and none went on for {minutes} minutes; the run can be retried"
+            );
             let worker = WorkerId::new("reaper").expect("the word is a valid id");
-            Ok(Decided { steps: state.decide(Input::Reap { worker, message }, now)?, not_after: None })
+            Ok(Decided {
+                steps: state.decide(Input::Reap { worker, message }, now)?,
+                not_after: None,
+            })
         };
         settled(&run.run, append(scheduler, &run.run, decide).await);
     }
@@ -149,7 +192,15 @@ async fn append(
     run: &RunId,
     decide: impl Fn(&RunState, Timestamp) -> Result<Decided, Refusal> + Send + Sync,
 ) -> Result<(), WriteError> {
-    write(&scheduler.store, &*scheduler.herald, &scheduler.key, run, decide).await.map(|_| ())
+    write(
+        &scheduler.store,
+        &*scheduler.herald,
+        &scheduler.key,
+        run,
+        decide,
+    )
+    .await
+    .map(|_| ())
 }
 
 fn settled(run: &RunId, written: Result<(), WriteError>) {
@@ -166,7 +217,13 @@ mod tests {
 
     fn worker(id: &str, counter: u64) -> Worker {
         let at = Timestamp::from_micros(0);
-        Worker { id: WorkerId::new(id).unwrap(), name: id.into(), counter, started_at: at, renewed_at: at }
+        Worker {
+            id: WorkerId::new(id).unwrap(),
+            name: id.into(),
+            counter,
+            started_at: at,
+            renewed_at: at,
+        }
     }
 
     const SILENCE: Duration = Duration::from_secs(3);
@@ -177,7 +234,11 @@ mod tests {
         let (mut watch, start) = (Watch::default(), Instant::now());
         for step in 0..12u32 {
             let now = start + Duration::from_millis(250) * step;
-            let silent = watch.silent(&[worker("a", 7), worker("b", u64::from(step))], now, SILENCE);
+            let silent = watch.silent(
+                &[worker("a", 7), worker("b", u64::from(step))],
+                now,
+                SILENCE,
+            );
             assert!(silent.is_empty(), "at step {step}");
         }
         let silent = watch.silent(&[worker("a", 7), worker("b", 99)], start + SILENCE, SILENCE);
@@ -195,7 +256,12 @@ mod tests {
             let now = later + Duration::from_millis(250) * step;
             assert!(watch.silent(&[worker("a", 7)], now, SILENCE).is_empty());
         }
-        assert_eq!(watch.silent(&[worker("a", 7)], later + SILENCE, SILENCE).len(), 1);
+        assert_eq!(
+            watch
+                .silent(&[worker("a", 7)], later + SILENCE, SILENCE)
+                .len(),
+            1
+        );
     }
 
     #[test]
@@ -203,6 +269,10 @@ mod tests {
         let (mut watch, start) = (Watch::default(), Instant::now());
         watch.silent(&[worker("a", 7)], start, SILENCE);
         watch.forget();
-        assert!(watch.silent(&[worker("a", 7)], start + SILENCE, SILENCE).is_empty());
+        assert!(
+            watch
+                .silent(&[worker("a", 7)], start + SILENCE, SILENCE)
+                .is_empty()
+        );
     }
 }

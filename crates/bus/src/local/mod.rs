@@ -94,6 +94,12 @@ impl LocalBus {
     }
 }
 
+impl std::fmt::Debug for LocalBus {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("LocalBus")
+    }
+}
+
 #[async_trait]
 impl Bus for LocalBus {
     async fn wake_with(

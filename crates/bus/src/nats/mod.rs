@@ -229,6 +229,12 @@ impl Pause {
     }
 }
 
+impl std::fmt::Debug for NatsBus {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("NatsBus")
+    }
+}
+
 #[async_trait]
 impl Bus for NatsBus {
     async fn wake_with(

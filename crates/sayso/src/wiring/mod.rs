@@ -1,0 +1,10 @@
+//! Where services meet adapters: the only place that builds them.
+
+mod adapters;
+mod models;
+mod services;
+mod storage;
+pub(crate) mod tokens;
+
+pub(crate) use adapters::{Adapters, chain_key, chain_keys};
+pub(crate) use services::{Peers, Services};
