@@ -1,0 +1,86 @@
+//! The public services, one file each. They check what comes in, read from the store, ask siblings
+//! to write, and show rows as the API's messages.
+
+mod agents;
+mod approvals;
+mod audit;
+mod feedback;
+mod runs;
+mod tokens;
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use futures::Stream;
+use sayso_service::error::Coded;
+use sayso_wire::internal::Caller;
+use sayso_wire::v1;
+use sayso_wire::v1::agent_service_server::AgentServiceServer;
+use sayso_wire::v1::approval_service_server::ApprovalServiceServer;
+use sayso_wire::v1::audit_service_server::AuditServiceServer;
+use sayso_wire::v1::feedback_service_server::FeedbackServiceServer;
+use sayso_wire::v1::run_service_server::RunServiceServer;
+use sayso_wire::v1::token_service_server::TokenServiceServer;
+use tonic::Status;
+use tonic::service::Routes;
+
+use crate::Shared;
+use crate::auth::{Guarded, Reach, Session};
+
+/// The names of the services, as gRPC health knows them.
+pub(crate) const SERVICES: [&str; 6] = [
+    "sayso.v1.RunService",
+    "sayso.v1.ApprovalService",
+    "sayso.v1.AgentService",
+    "sayso.v1.FeedbackService",
+    "sayso.v1.TokenService",
+    "sayso.v1.AuditService",
+];
+
+/// The largest request, in bytes: a response with several texts of 1 MiB. What is larger is refused
+/// before it is read.
+const MAX_REQUEST: usize = 8 * 1024 * 1024;
+
+/// What a server streams.
+type Streamed<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
+
+/// One public service: all of them are this, over what the gateway shares.
+#[derive(Clone)]
+pub(crate) struct Api(pub(crate) Arc<Shared>);
+
+/// Every public service behind authentication.
+pub(crate) fn routes(shared: &Arc<Shared>) -> Routes {
+    let api = || Api(Arc::clone(shared));
+    let auth = &shared.auth;
+    macro_rules! guarded {
+        ($server:ident) => {
+            Guarded::new(
+                $server::new(api()).max_decoding_message_size(MAX_REQUEST),
+                auth,
+            )
+        };
+    }
+    Routes::default()
+        .add_service(guarded!(RunServiceServer))
+        .add_service(guarded!(ApprovalServiceServer))
+        .add_service(guarded!(AgentServiceServer))
+        .add_service(guarded!(FeedbackServiceServer))
+        .add_service(guarded!(TokenServiceServer))
+        .add_service(guarded!(AuditServiceServer))
+        .prepare()
+}
+
+/// On whose behalf a sibling is asked.
+fn on_behalf(session: &Session) -> Result<Caller, Coded> {
+    let caller = session.caller();
+    let reach = match session.reach()? {
+        Reach::Own => sayso_wire::internal::Reach::Own,
+        Reach::Namespace => sayso_wire::internal::Reach::Namespace,
+    };
+    Ok(Caller {
+        namespace: caller.namespace.to_string(),
+        principal: caller.principal.to_string(),
+        trust: v1::Trust::from(caller.trust).into(),
+        reach: reach.into(),
+    })
+}

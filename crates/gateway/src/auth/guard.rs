@@ -1,0 +1,181 @@
+//! What stands before every public gRPC service: gRPC-web, the token, the scope.
+
+use std::convert::Infallible;
+use std::task::{Context, Poll};
+
+use futures::future::BoxFuture;
+use http::header::AUTHORIZATION;
+use http::{HeaderMap, Request, Response};
+use sayso_service::error::{Coded, Kind};
+use tonic::Status;
+use tonic::body::Body;
+use tonic::server::NamedService;
+use tonic_web::{GrpcWebLayer, GrpcWebService};
+use tower::{Layer, Service};
+
+use super::access::Access;
+use super::{Authenticator, Lease, Session, refusal};
+
+/// A gRPC service behind authentication, for gRPC and gRPC-web alike.
+#[derive(Debug, Clone)]
+pub struct Guarded<S> {
+    web: GrpcWebService<Authenticated<S>>,
+}
+
+impl<S: Clone> Guarded<S> {
+    /// Puts a service behind authentication.
+    pub fn new(inner: S, auth: &Authenticator) -> Guarded<S> {
+        let auth = auth.clone();
+        Guarded {
+            web: GrpcWebLayer::new().layer(Authenticated { inner, auth }),
+        }
+    }
+}
+
+impl<S: NamedService> NamedService for Guarded<S> {
+    const NAME: &'static str = S::NAME;
+}
+
+impl<S> Service<Request<Body>> for Guarded<S>
+where
+    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible>
+        + Clone
+        + Send
+        + 'static,
+    S::Future: Send + 'static,
+{
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = <GrpcWebService<Authenticated<S>> as Service<Request<Body>>>::Future;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Service::<Request<Body>>::poll_ready(&mut self.web, cx)
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        self.web.call(request)
+    }
+}
+
+/// Lets a call in with its [`Session`], or answers it with the refusal.
+#[derive(Debug, Clone)]
+pub struct Authenticated<S> {
+    inner: S,
+    auth: Authenticator,
+}
+
+impl<S> Service<Request<Body>> for Authenticated<S>
+where
+    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible>
+        + Clone
+        + Send
+        + 'static,
+    S::Future: Send + 'static,
+{
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = BoxFuture<'static, Result<Response<Body>, Infallible>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
+        let Some(access) = Access::of(request.uri().path()) else {
+            // There is no such method: the service says so itself.
+            return Box::pin(self.inner.call(request));
+        };
+        let secret = match bearer(request.headers()) {
+            Ok(secret) => secret,
+            Err(refused) => return refuse(refused),
+        };
+        match self.auth.verify_now(secret) {
+            Some(Ok(lease)) => match enter(&mut request, access, lease) {
+                Ok(()) => Box::pin(self.inner.call(request)),
+                Err(refused) => refuse(refused),
+            },
+            Some(Err(refused)) => refuse(refused),
+            None => {
+                let secret = secret.to_owned();
+                let auth = self.auth.clone();
+                // The one that was polled ready goes with the call, a clone stays.
+                let clone = self.inner.clone();
+                let mut inner = std::mem::replace(&mut self.inner, clone);
+                Box::pin(async move {
+                    let entered = auth
+                        .verify(&secret)
+                        .await
+                        .and_then(|lease| enter(&mut request, access, lease));
+                    match entered {
+                        Ok(()) => inner.call(request).await,
+                        Err(refused) => Ok(Status::from(refused).into_http()),
+                    }
+                })
+            }
+        }
+    }
+}
+
+/// Leaves the session in the request, if the token's scopes let it call the method at all.
+fn enter(request: &mut Request<Body>, access: &'static Access, lease: Lease) -> Result<(), Coded> {
+    let reach = access.reach(lease.caller().scopes);
+    if !access.audited {
+        reach.as_ref().map_err(Clone::clone)?;
+    }
+    // Nobody behind this needs the secret.
+    request.headers_mut().remove(AUTHORIZATION);
+    request.extensions_mut().insert(Session::new(lease, reach));
+    Ok(())
+}
+
+/// The token that a request carries.
+pub(crate) fn bearer(headers: &HeaderMap) -> Result<&str, Coded> {
+    let mut values = headers.get_all(AUTHORIZATION).iter();
+    let value = values.next().ok_or_else(refusal::missing)?;
+    if values.next().is_some() {
+        return Err(Coded::new(
+            Kind::Unauthenticated,
+            "token.invalid",
+            "Send one authorization header, not several.",
+        ));
+    }
+    let text = value.to_str().map_err(|_| refusal::invalid())?;
+    let (scheme, secret) = text.split_once(' ').ok_or_else(refusal::invalid)?;
+    if scheme.eq_ignore_ascii_case("bearer") {
+        Ok(secret.trim())
+    } else {
+        Err(refusal::invalid())
+    }
+}
+
+fn refuse(refused: Coded) -> BoxFuture<'static, Result<Response<Body>, Infallible>> {
+    let response = Status::from(refused).into_http();
+    Box::pin(async move { Ok(response) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(values: &[&str]) -> HeaderMap {
+        let values = values
+            .iter()
+            .map(|value| (AUTHORIZATION, value.parse().unwrap()));
+        let mut headers = HeaderMap::new();
+        for (name, value) in values {
+            headers.append(name, value);
+        }
+        headers
+    }
+
+    #[test]
+    fn the_token_is_the_bearer_of_one_header() {
+        assert_eq!(bearer(&headers(&["Bearer x"])), Ok("x"));
+        assert_eq!(bearer(&headers(&["bearer  x "])), Ok("x"));
+        let code = |values| bearer(&headers(values)).unwrap_err().code;
+        assert_eq!(code(&[]), "token.missing");
+        for bad in [&["Basic x"][..], &["x"], &["Bearer x", "Bearer y"]] {
+            assert_eq!(code(bad), "token.invalid", "{bad:?}");
+        }
+    }
+}
