@@ -1,3 +1,4 @@
+use sqlx::postgres::{PgDatabaseError, PgSeverity};
 use thiserror::Error;
 
 /// Why a statement outside the journal did not work.
@@ -80,6 +81,9 @@ impl Trouble {
             | sqlx::Error::PoolTimedOut
             | sqlx::Error::PoolClosed
             | sqlx::Error::WorkerCrashed => Trouble::Lost,
+            sqlx::Error::Database(refused) if ends_the_connection(refused.as_ref()) => {
+                Trouble::Lost
+            }
             sqlx::Error::Database(refused) => match refused.code() {
                 Some(code) if code.len() == 5 => Self::of_sqlstate(&code),
                 Some(code) => code.parse().map_or(Trouble::Refused, Self::of_sqlite),
@@ -112,6 +116,17 @@ impl Trouble {
             _ => Trouble::Refused,
         }
     }
+}
+
+/// Whether Postgres hung up, or would not serve a connection now. Wrong credentials (28) and a
+/// database that does not exist (3D) are not a matter of time.
+fn ends_the_connection(error: &dyn sqlx::error::DatabaseError) -> bool {
+    error
+        .try_downcast_ref::<PgDatabaseError>()
+        .is_some_and(|error| {
+            let fatal = matches!(error.severity(), PgSeverity::Fatal | PgSeverity::Panic);
+            fatal && !error.code().starts_with("28") && !error.code().starts_with("3D")
+        })
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@
 //! gone on and does not send.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use sayso_driver::Fence;
@@ -61,7 +61,7 @@ struct Shared {
     renewed: AtomicU64,
     lost: watch::Sender<bool>,
     #[cfg(feature = "hooks")]
-    stalled: AtomicBool,
+    stalled: std::sync::atomic::AtomicBool,
 }
 
 impl Shared {
@@ -89,7 +89,7 @@ impl Heartbeat {
             renewed: AtomicU64::new(0),
             lost: watch::Sender::new(false),
             #[cfg(feature = "hooks")]
-            stalled: AtomicBool::new(false),
+            stalled: std::sync::atomic::AtomicBool::new(false),
         });
         let beat = Beat {
             shared: Arc::clone(&shared),

@@ -257,11 +257,15 @@ impl Store {
     /// Looks at the database's clock; the heartbeat does so once a second.
     pub async fn sync_clock(&self) -> Result<Timestamp, DatabaseError> {
         let sql = format!("SELECT {}", self.0.database.now());
-        let asked = Instant::now();
         let now: i64 = on_both!(&self.0.database, |pool| {
-            sqlx::query_scalar(AssertSqlSafe(sql)).fetch_one(pool).await
-        })?;
-        self.0.clock.observe(asked, now);
+            let mut connection = pool.acquire().await?;
+            let asked = Instant::now();
+            let now = sqlx::query_scalar(AssertSqlSafe(sql))
+                .fetch_one(&mut *connection)
+                .await?;
+            self.0.clock.observe(asked, now);
+            now
+        });
         Ok(Timestamp::from_micros(now))
     }
 

@@ -106,6 +106,12 @@ const STEP: &str = "SELECT s.seq, s.at, s.actor, s.kind, s.version, s.content, s
     FROM steps s JOIN runs r ON r.id = s.run \
     WHERE r.namespace = $1 AND s.run = $2 AND s.seq > $3 ORDER BY s.seq LIMIT $4";
 
+const MASKED: &str = "SELECT s.seq, s.at, s.actor, s.kind, s.version, s.content, s.view, \
+    s.content_sha256, s.hash, s.seal_key, s.seal \
+    FROM steps s JOIN runs r ON r.id = s.run \
+    WHERE r.namespace = $1 AND s.run = $2 AND s.seq <= $3 AND s.view IS NOT NULL \
+    AND s.kind IN ('trigger_received', 'tool_call', 'tool_blocked') ORDER BY s.seq";
+
 /// Steps that one statement of a verification reads.
 const VERIFIED_AT_ONCE: u32 = 1000;
 
@@ -182,13 +188,27 @@ impl Runs<'_> {
                 .fetch_all(pool)
                 .await
         })?;
-        records
-            .into_iter()
-            .map(|record| {
-                let bad = bad_row("steps", format!("{run}, {}", record.seq));
-                record.read().map_err(bad)
-            })
-            .collect()
+        read_steps(run, records)
+    }
+
+    /// Of what led to an approval up to a sequence number (the run's trigger, calls, held calls),
+    /// the steps whose view differs from the content, in order: what readers of the approval must
+    /// not see is masked there (S3.10). Empty for a run of another namespace.
+    pub async fn masked(
+        &self,
+        namespace: &Namespace,
+        run: &RunId,
+        up_to: u64,
+    ) -> Result<Vec<StoredStep>, DatabaseError> {
+        let records: Vec<StepRecord> = on_both!(&self.0.0.database, |pool| {
+            sqlx::query_as(MASKED)
+                .bind(namespace.as_str())
+                .bind(run.as_str())
+                .bind(int(up_to))
+                .fetch_all(pool)
+                .await
+        })?;
+        read_steps(run, records)
     }
 
     /// The last sequence number of each of these runs, for those who watch them.
@@ -402,6 +422,16 @@ pub(crate) fn action_status(text: &str) -> Result<ActionStatus, Why> {
         .into_iter()
         .find(|status| status.as_str() == text)
         .ok_or_else(|| format!("`{text}` is no status of an action"))
+}
+
+fn read_steps(run: &RunId, records: Vec<StepRecord>) -> Result<Vec<StoredStep>, DatabaseError> {
+    records
+        .into_iter()
+        .map(|record| {
+            let bad = bad_row("steps", format!("{run}, {}", record.seq));
+            record.read().map_err(bad)
+        })
+        .collect()
 }
 
 #[derive(FromRow)]

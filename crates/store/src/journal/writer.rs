@@ -156,7 +156,10 @@ async fn mark<T: Target>(settle: &mut Settle<T>, requests: Marks) {
     all.dedup_by(|later, first| later.0 == first.0);
     let done = settle.mark(&all).await;
     for (_, answer) in requests {
-        let done = done.as_ref().map(|()| ()).map_err(message);
-        answer.send(done).unwrap_or_default();
+        let told = match &done {
+            Ok(()) => Ok(()),
+            Err(failure) => Err(message(failure)),
+        };
+        answer.send(told).unwrap_or_default();
     }
 }

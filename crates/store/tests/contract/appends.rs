@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use sayso_driver::{AppendError, DeliveryRow, Journal, LeaseChange, LoadError};
-use sayso_run::{ActionStatus, RunId, Status};
+use sayso_run::{ActionStatus, Namespace, RunId, Status};
 use sayso_store::testing::TestDatabase;
 use sayso_store::{FeedbackFilter, PageRequest};
 
@@ -13,6 +13,7 @@ use crate::timeline::{Timeline, alice, is_conflict, namespace};
 on_both_databases!(
     a_start_is_loaded_as_it_was_written,
     everything_of_an_append_is_stored_or_nothing,
+    what_an_approval_must_not_show_is_found,
     the_second_append_on_the_same_sequence_conflicts,
     the_same_start_key_finds_the_first_run,
     a_deadline_is_checked_by_the_databases_clock,
@@ -46,6 +47,34 @@ async fn a_start_is_loaded_as_it_was_written(db: &TestDatabase) {
     assert!(store.load(&nobody).await.unwrap().is_none());
 }
 
+/// S3.10: the masked views of what led to an approval are found, and those of nothing else.
+async fn what_an_approval_must_not_show_is_found(db: &TestDatabase) {
+    let store = db.store().await;
+    let mut run = Timeline::new("one");
+    let mut start = run.start(store.now());
+    start.steps[0].view = Some("{\"input\":\"***\"}".into());
+    run.write(&store, start).await.unwrap();
+    let mut said = run.say(store.now(), "a word that is masked");
+    said.steps[0].view = Some("{\"text\":\"***\"}".into());
+    run.write(&store, said).await.unwrap();
+
+    let masked = store
+        .runs()
+        .masked(&namespace(), run.run(), 2)
+        .await
+        .unwrap();
+    let shown: Vec<_> = masked.iter().map(|step| (step.seq, step.shown())).collect();
+    assert_eq!(shown, [(1, "{\"input\":\"***\"}")]);
+    let before = store
+        .runs()
+        .masked(&namespace(), run.run(), 0)
+        .await
+        .unwrap();
+    assert_eq!(before, []);
+    let other = Namespace::new("other").unwrap();
+    assert_eq!(store.runs().masked(&other, run.run(), 2).await.unwrap(), []);
+}
+
 /// S2.1: steps, row and projections are written together.
 async fn everything_of_an_append_is_stored_or_nothing(db: &TestDatabase) {
     let store = db.store().await;
@@ -68,7 +97,7 @@ async fn everything_of_an_append_is_stored_or_nothing(db: &TestDatabase) {
         approval: append.approvals[0].approval.clone(),
         url: "https://hooks.example/approvals".into(),
         secret: Some("HOOK".into()),
-        due_at: now,
+        due_at: now.plus_micros(-1_000_000),
     }];
 
     // A stale one of the same writes nothing at all.

@@ -229,7 +229,7 @@ async fn orphans_are_made_ready_and_reaped_only_after_their_time(db: &TestDataba
         runs.push(run);
     }
     let unclaimed = Timeline::started("unclaimed", &store).await;
-    let minutes = |n| Duration::from_secs(n * 60);
+    let minutes = |n: u64| Duration::from_secs(n * 60);
     assert!(store.sweep().orphans(10).await.unwrap().is_empty());
     assert!(store.sweep().ready(Duration::ZERO, 10).await.unwrap().len() == 1);
 

@@ -50,8 +50,8 @@ async fn approvals_of_one_moment_are_each_seen_once_both_ways(db: &TestDatabase)
             .unwrap()
     };
 
-    let (mut forward, mut token, mut last) = (Vec::new(), None, None);
-    loop {
+    let (mut forward, mut token) = (Vec::new(), None);
+    let mut last = loop {
         let page = page(token).await;
         assert!(!page.items.is_empty(), "no empty page");
         forward.extend(page.items.iter().map(|row| row.run.as_str().to_owned()));
@@ -60,16 +60,12 @@ async fn approvals_of_one_moment_are_each_seen_once_both_ways(db: &TestDatabase)
         pending(&store, &format!("new{n}"), at.plus_micros(1 + n as i64)).await;
         match page.next.clone() {
             Some(next) => token = Some(next),
-            None => {
-                last = Some(page);
-                break;
-            }
+            None => break page,
         }
-    }
+    };
     assert_eq!(forward.len(), 15, "{forward:?}");
     assert_eq!(forward.iter().cloned().collect::<BTreeSet<_>>(), made);
 
-    let mut last = last.take().unwrap();
     let mut backward: Vec<String> = Vec::new();
     loop {
         let mut items: Vec<String> = last

@@ -347,7 +347,7 @@ async fn with_deliveries(store: &Store, name: &str, ids: &[&str]) -> Timeline {
             approval: approval.approval.clone(),
             url: "https://hooks.example/approvals".into(),
             secret: None,
-            due_at: now,
+            due_at: now.plus_micros(-1_000_000),
         })
         .collect();
     append.approvals = vec![approval];
