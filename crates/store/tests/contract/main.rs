@@ -3,6 +3,11 @@
 //! Postgres is the server of `SAYSO_TEST_POSTGRES`, which `cargo xtask test` sets; each test makes a
 //! database of its own. SQLite runs in a temporary folder.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "a failing test prints the place, helpers included"
+)]
+
 mod raw;
 mod timeline;
 
