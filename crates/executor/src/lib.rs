@@ -17,12 +17,12 @@ mod work;
 use std::sync::Arc;
 
 use sayso_bus::Bus;
-use sayso_driver::{Driver, Fence, Models, Tools};
+use sayso_driver::{Driver, Models, Tools};
 use sayso_herald::Herald;
 use sayso_run::ChainKey;
 use sayso_service::health::Health;
 use sayso_service::peer::Peer;
-use sayso_store::{Heartbeat, HeartbeatError, Store};
+use sayso_store::{Heartbeat, HeartbeatError, RegisterError, Store};
 use tokio_util::sync::CancellationToken;
 
 pub use config::ExecutorConfig;
@@ -86,8 +86,6 @@ impl<M: Models, T: Tools> Executor<M, T> {
             let Some(heartbeat) = self.register(&shutdown).await? else {
                 break;
             };
-            let heartbeat = Arc::new(heartbeat);
-            let beat = Arc::clone(&heartbeat);
             let driver = Arc::new(Driver {
                 journal: Arc::new(self.parts.store.clone()),
                 models: Arc::clone(&self.parts.models),
@@ -96,13 +94,15 @@ impl<M: Models, T: Tools> Executor<M, T> {
                 herald: Arc::clone(&self.parts.herald),
                 key: self.parts.key.clone(),
                 worker: heartbeat.worker().clone(),
-                fence: Fence::new(move || beat.holds()),
+                fence: heartbeat.fence(),
             });
             let lost = work::work(&driver, &self.parts, &heartbeat, &shutdown).await;
             if lost {
                 tracing::warn!(worker = %heartbeat.worker(), "this worker was marked dead; a new one begins");
             }
-            heartbeat.end().await;
+            if let Err(error) = heartbeat.end().await {
+                tracing::warn!(%error, "the worker could not be ended; the sweep marks it dead");
+            }
         }
         Ok(())
     }
@@ -115,7 +115,7 @@ impl<M: Models, T: Tools> Executor<M, T> {
         loop {
             match Heartbeat::start(&self.parts.store, &self.parts.config.name).await {
                 Ok(heartbeat) => return Ok(Some(heartbeat)),
-                Err(error) if error.is_transient() => {
+                Err(error) if is_retryable(&error) => {
                     tracing::warn!(%error, "the worker cannot be registered yet");
                     tokio::select! {
                         () = shutdown.cancelled() => return Ok(None),
@@ -125,5 +125,13 @@ impl<M: Models, T: Tools> Executor<M, T> {
                 Err(error) => return Err(error),
             }
         }
+    }
+}
+
+/// Whether registering again may work.
+fn is_retryable(error: &HeartbeatError) -> bool {
+    match error {
+        HeartbeatError::Register(RegisterError::Database(error)) => error.is_retryable(),
+        HeartbeatError::Register(RegisterError::BadName(_)) | HeartbeatError::Thread(_) => false,
     }
 }

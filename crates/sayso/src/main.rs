@@ -1,2 +1,5 @@
 //! sayso.
+mod serve;
+mod up;
+mod wiring;
 fn main() {}

@@ -1,0 +1,480 @@
+//! What can be typed. Each command's own page of help is the text beside its arguments.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
+
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::{ArgGroup, Args, Parser, Subcommand};
+use sayso_sdk::v1;
+
+use crate::serve::Service;
+
+/// The address of `sayso up` if nothing is said.
+pub(crate) const LOCAL_SERVER: &str = "http://127.0.0.1:7400";
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  done
+  1  refused or failed; the error names a stable code
+  2  the command was not understood, or lacks something
+  3  the server cannot be reached
+  4  the run that was watched has failed or was cancelled
+  5  a timeline does not verify
+
+Where commands go:
+  --server or SAYSO_SERVER, else http://127.0.0.1:7400. The token is --token or SAYSO_TOKEN, else
+  that of `sayso up` on this machine (admin.token in its data folder).";
+
+/// A control plane for AI agents: what an agent may do alone, what a person decides first, and what
+/// was done.
+#[derive(Debug, Parser)]
+#[command(name = "sayso", version, after_help = EXIT_CODES, max_term_width = 100, disable_help_subcommand = true)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// Said before or after any command.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Everywhere")]
+pub(crate) struct Global {
+    /// The server's address.
+    #[arg(long, global = true, env = "SAYSO_SERVER", value_name = "URL", default_value = LOCAL_SERVER, hide_env = true, hide_default_value = true)]
+    pub(crate) server: String,
+    /// Whom to act as: a token's secret.
+    #[arg(long, global = true, env = "SAYSO_TOKEN", value_name = "SECRET", hide_env = true)]
+    pub(crate) token: Option<String>,
+    /// The namespace that is meant; a token of another one is refused.
+    #[arg(long, global = true, env = "SAYSO_NAMESPACE", value_name = "NAME", hide_env = true)]
+    pub(crate) namespace: Option<String>,
+    /// The folder of `sayso up` on this machine.
+    #[arg(long, global = true, env = "SAYSO_DATA", value_name = "DIR", hide_env = true)]
+    pub(crate) data: Option<PathBuf>,
+    /// Print JSON, as the API has it: one object, or one a line where things happen one by one.
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run everything in one process, with its data in one folder.
+    Up(UpArgs),
+    /// Run one service, against Postgres and NATS.
+    Serve(ServeArgs),
+    /// See it work: an agent, a call that runs, a call that waits for you.
+    Demo(DemoArgs),
+    /// Check the database, the broker, the clock, the models, the secrets and the gateway.
+    ///
+    /// It does what services do at their start, schema and streams included, and stops.
+    Doctor(ConfigArgs),
+    /// Deploy an agent from its bundle.
+    Deploy(DeployArgs),
+    /// Start a run of an agent.
+    Run(RunArgs),
+    /// List, show, watch, end and continue runs.
+    #[command(subcommand)]
+    Runs(RunsCommand),
+    /// List approvals, or show one.
+    #[command(args_conflicts_with_subcommands = true)]
+    Approvals(ApprovalsArgs),
+    /// Let calls run that wait for a person.
+    Approve(DecideArgs),
+    /// Refuse calls that wait for a person.
+    Deny(DecideArgs),
+    /// Make, list and revoke tokens.
+    #[command(subcommand)]
+    Token(TokenCommand),
+    /// Read an agent's log: failed notifications and the like.
+    Logs(LogsArgs),
+    /// List agents, or show one.
+    #[command(subcommand)]
+    Agents(AgentsCommand),
+    /// The demo's shop, an MCP server over standard input and output.
+    #[command(hide = true)]
+    DemoShop,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct UpArgs {
+    /// Where to listen; port 0 takes a free one.
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7400")]
+    pub(crate) listen: SocketAddr,
+    #[command(flatten)]
+    pub(crate) config: ConfigArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ConfigArgs {
+    /// The configuration file, YAML.
+    #[arg(long, env = "SAYSO_CONFIG", value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ServeArgs {
+    /// Which one.
+    pub(crate) service: Service,
+    #[command(flatten)]
+    pub(crate) config: ConfigArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DemoArgs {
+    /// Approve without asking.
+    #[arg(long, short)]
+    pub(crate) yes: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DeployArgs {
+    /// The bundle, YAML or JSON; `-` reads standard input.
+    pub(crate) file: PathBuf,
+    /// Only say what is wrong with it.
+    #[arg(long)]
+    pub(crate) validate: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    /// The agent.
+    pub(crate) agent: String,
+    /// What is asked; `-` reads standard input.
+    #[arg(allow_hyphen_values = true)]
+    pub(crate) input: String,
+    /// Show what happens until it ends.
+    #[arg(long, short)]
+    pub(crate) watch: bool,
+    /// Makes it safe to send again: the same key gives the same run.
+    #[arg(long, value_name = "KEY")]
+    pub(crate) key: Option<String>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum RunsCommand {
+    /// List runs, newest first.
+    Ls(ListRunsArgs),
+    /// Show a run and its timeline.
+    Show(ShowRunArgs),
+    /// Show what happens in a run until it ends.
+    Watch(WatchRunArgs),
+    /// End a run.
+    Cancel(CancelArgs),
+    /// Let a failed run go on.
+    Retry(RunId),
+    /// Send a message into a run.
+    Reply(ReplyArgs),
+    /// Check that nobody changed a run's timeline.
+    Verify(RunId),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RunId {
+    /// The run.
+    #[arg(value_name = "RUN")]
+    pub(crate) id: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ListRunsArgs {
+    /// Of this agent.
+    #[arg(long)]
+    pub(crate) agent: Option<String>,
+    /// In one of these statuses.
+    #[arg(long, value_delimiter = ',', value_parser = run_status())]
+    pub(crate) status: Vec<v1::RunStatus>,
+    /// Ended by one of these.
+    #[arg(long, value_delimiter = ',', value_parser = words(v1::EndedBy::ALL, v1::EndedBy::word))]
+    pub(crate) ended_by: Vec<v1::EndedBy>,
+    /// Asked for by this principal.
+    #[arg(long, value_name = "PRINCIPAL")]
+    pub(crate) requester: Option<String>,
+    /// Of this task.
+    #[arg(long)]
+    pub(crate) task: Option<String>,
+    /// Created at or after this time: 2026-03-01T09:30:00Z, or an age such as 2h.
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub(crate) after: Option<SystemTime>,
+    /// Created before this time.
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub(crate) before: Option<SystemTime>,
+    #[command(flatten)]
+    pub(crate) limit: Limit,
+}
+
+#[derive(Debug, Clone, Copy, Args)]
+pub(crate) struct Limit {
+    /// How many at most.
+    #[arg(long, short = 'n', value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) limit: u32,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ShowRunArgs {
+    #[command(flatten)]
+    pub(crate) run: RunId,
+    /// Cut nothing.
+    #[arg(long)]
+    pub(crate) full: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct WatchRunArgs {
+    #[command(flatten)]
+    pub(crate) run: RunId,
+    /// The first step wanted.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) from: u64,
+    /// Cut nothing.
+    #[arg(long)]
+    pub(crate) full: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CancelArgs {
+    #[command(flatten)]
+    pub(crate) run: RunId,
+    /// Why, for the record.
+    #[arg(long)]
+    pub(crate) reason: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ReplyArgs {
+    #[command(flatten)]
+    pub(crate) run: RunId,
+    /// The message; `-` reads standard input.
+    #[arg(allow_hyphen_values = true)]
+    pub(crate) message: String,
+    /// Makes it safe to send again.
+    #[arg(long, value_name = "KEY")]
+    pub(crate) key: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ApprovalsArgs {
+    #[command(subcommand)]
+    pub(crate) command: Option<ApprovalsCommand>,
+    #[command(flatten)]
+    pub(crate) list: ListApprovalsArgs,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ApprovalsCommand {
+    /// Show an approval: what would run, exactly, and who asks.
+    Show {
+        /// The approval.
+        #[arg(value_name = "APPROVAL")]
+        id: String,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ListApprovalsArgs {
+    /// In one of these statuses; those that are pending if nothing is said.
+    #[arg(long, value_delimiter = ',', value_parser = words(v1::ApprovalStatus::ALL, v1::ApprovalStatus::word))]
+    pub(crate) status: Vec<v1::ApprovalStatus>,
+    /// In any status.
+    #[arg(long, conflicts_with = "status")]
+    pub(crate) all: bool,
+    /// Of this agent's runs.
+    #[arg(long)]
+    pub(crate) agent: Option<String>,
+    /// Of this run.
+    #[arg(long)]
+    pub(crate) run: Option<String>,
+    /// Of this tool.
+    #[arg(long)]
+    pub(crate) tool: Option<String>,
+    /// Of runs that this principal asked for.
+    #[arg(long, value_name = "PRINCIPAL")]
+    pub(crate) requester: Option<String>,
+    /// Decided by this principal.
+    #[arg(long, value_name = "PRINCIPAL")]
+    pub(crate) decided_by: Option<String>,
+    #[command(flatten)]
+    pub(crate) limit: Limit,
+}
+
+/// By approvals, or by calls or tools of a run.
+#[derive(Debug, Args)]
+#[command(
+    group(ArgGroup::new("what").required(true).args(["ids", "run"])),
+    group(ArgGroup::new("of_run").multiple(true).args(["call", "tool"])),
+    override_usage = "sayso approve|deny [OPTIONS] APPROVAL…\n       sayso approve|deny [OPTIONS] --run RUN --call CALL\n       sayso approve|deny [OPTIONS] --run RUN --tool TOOL",
+)]
+pub(crate) struct DecideArgs {
+    /// Approvals.
+    #[arg(value_name = "APPROVAL")]
+    pub(crate) ids: Vec<String>,
+    /// Decide calls of this run, in one response.
+    #[arg(long, requires = "of_run")]
+    pub(crate) run: Option<String>,
+    /// This call.
+    #[arg(long, requires = "run")]
+    pub(crate) call: Vec<String>,
+    /// Every call of this tool that waits now; none that comes later.
+    #[arg(long, requires = "run")]
+    pub(crate) tool: Vec<String>,
+    /// Why; recorded, and told to the agent if it is a denial.
+    #[arg(long)]
+    pub(crate) reason: Option<String>,
+    /// A message to the agent; the run then goes on without what stays undecided.
+    #[arg(long)]
+    pub(crate) message: Option<String>,
+    /// Do not ask before approving.
+    #[arg(long, short)]
+    pub(crate) yes: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum TokenCommand {
+    /// Make a token; its secret is shown once.
+    Create(CreateTokenArgs),
+    /// List tokens, without their secrets.
+    Ls {
+        /// Of this principal.
+        #[arg(long)]
+        principal: Option<String>,
+        /// Those that were revoked or have expired, too.
+        #[arg(long)]
+        all: bool,
+        #[command(flatten)]
+        limit: Limit,
+    },
+    /// End a token at once.
+    Revoke {
+        /// Its name or id.
+        #[arg(value_name = "TOKEN")]
+        token: String,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CreateTokenArgs {
+    /// Its name.
+    #[arg(long)]
+    pub(crate) name: String,
+    /// What it may do; several combine.
+    #[arg(long, required = true, value_delimiter = ',', value_parser = words(v1::Scope::ALL, v1::Scope::word))]
+    pub(crate) scope: Vec<v1::Scope>,
+    /// Whom it acts as; a new principal of the token's name if nothing is said.
+    #[arg(long)]
+    pub(crate) principal: Option<String>,
+    /// How far the tasks that it starts are trusted.
+    #[arg(long, value_parser = words(v1::Trust::ALL, v1::Trust::word))]
+    pub(crate) trust: Option<v1::Trust>,
+    /// How long it lives, such as 12h or 30d; 90 days if nothing is said.
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    pub(crate) expires: Option<Duration>,
+    /// Make it straight in the database of this configuration: for the first tokens and
+    /// namespaces. Needs --namespace.
+    #[arg(long, value_name = "FILE", requires = "namespace")]
+    pub(crate) config: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LogsArgs {
+    /// The agent.
+    pub(crate) agent: String,
+    /// About this run.
+    #[arg(long)]
+    pub(crate) run: Option<String>,
+    /// At or after this time: 2026-03-01T09:30:00Z, or an age such as 2h.
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub(crate) after: Option<SystemTime>,
+    #[command(flatten)]
+    pub(crate) limit: Limit,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum AgentsCommand {
+    /// List agents by name.
+    Ls {
+        #[command(flatten)]
+        limit: Limit,
+    },
+    /// Show an agent and its bundle.
+    Show {
+        /// Its name.
+        name: String,
+        /// This revision's bundle.
+        #[arg(long)]
+        revision: Option<String>,
+    },
+}
+
+/// Reads one of the words of an enum.
+fn words<T: Copy + Send + Sync + 'static>(
+    all: &'static [T],
+    word: fn(T) -> &'static str,
+) -> impl TypedValueParser<Value = T> {
+    let listed = all.iter().map(move |value| PossibleValue::new(word(*value)));
+    PossibleValuesParser::new(listed).map(move |given| {
+        let mut known = all.iter().copied();
+        known
+            .find(|value| word(*value) == given)
+            .expect("only words of the enum are taken")
+    })
+}
+
+fn run_status() -> impl TypedValueParser<Value = v1::RunStatus> {
+    let listed = v1::RunStatus::ALL.iter().map(|status| {
+        let value = PossibleValue::new(status.word());
+        match status {
+            v1::RunStatus::AwaitingApproval => value.alias("waiting_approval"),
+            v1::RunStatus::Unspecified
+            | v1::RunStatus::Pending
+            | v1::RunStatus::Running
+            | v1::RunStatus::AwaitingInput
+            | v1::RunStatus::Completed
+            | v1::RunStatus::Failed
+            | v1::RunStatus::Cancelled => value,
+        }
+    });
+    PossibleValuesParser::new(listed)
+        .map(|given| v1::RunStatus::from_word(&given).expect("only statuses are taken"))
+}
+
+/// A time, or an age counted back from now.
+fn time(text: &str) -> Result<SystemTime, String> {
+    if let Ok(age) = duration(text) {
+        let then = SystemTime::now().checked_sub(age);
+        return then.ok_or_else(|| "that is too long ago".to_owned());
+    }
+    let parsed: Result<prost_types::Timestamp, _> = text.parse();
+    parsed
+        .ok()
+        .and_then(|time| SystemTime::try_from(time).ok())
+        .ok_or_else(|| "write 2026-03-01T09:30:00Z, or an age such as 2h".to_owned())
+}
+
+/// A duration such as 90s, 30m, 12h, 7d, 1h30m.
+fn duration(text: &str) -> Result<Duration, String> {
+    let wrong = || "write a duration such as 90s, 30m, 12h or 7d".to_owned();
+    let mut rest = text;
+    let mut seconds: u64 = 0;
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit()).ok_or_else(wrong)?;
+        let (number, after) = rest.split_at(digits);
+        let unit = after.chars().next().ok_or_else(wrong)?;
+        let factor = match unit {
+            's' => 1,
+            'm' => 60,
+            'h' => 3600,
+            'd' => 86_400,
+            _ => return Err(wrong()),
+        };
+        let number: u64 = number.parse().map_err(|_| wrong())?;
+        let more = number.checked_mul(factor).ok_or_else(wrong)?;
+        seconds = seconds.checked_add(more).ok_or_else(wrong)?;
+        rest = &after[1..];
+    }
+    if text.is_empty() { Err(wrong()) } else { Ok(Duration::from_secs(seconds)) }
+}
+
+#[cfg(test)]
+mod tests;
