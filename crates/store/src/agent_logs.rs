@@ -4,7 +4,7 @@ use sayso_run::{AgentName, Namespace, RunId, Timestamp};
 use sqlx::FromRow;
 use uuid::Uuid;
 
-use crate::database::on_both;
+use crate::database::write_on_both;
 use crate::error::{DatabaseError, refuse_nul};
 use crate::open::Store;
 use crate::page::{Key, ListError, Page, PageRequest, Select, fetch_select};
@@ -88,7 +88,7 @@ impl AgentLogs<'_> {
     /// Writes an entry.
     pub async fn append(&self, new: &NewLogEntry) -> Result<(), DatabaseError> {
         refuse_nul(&[("code", &new.code), ("message", &new.message)])?;
-        on_both!(&self.0.0.database, |pool| {
+        write_on_both!(&self.0.0.database, |pool| {
             sqlx::query(
                 "INSERT INTO agent_logs (id, namespace, agent, run, level, code, message, at) \
                  VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",

@@ -4,7 +4,7 @@ use sayso_run::{Digest, Namespace, RunId, Timestamp};
 use sqlx::FromRow;
 use thiserror::Error;
 
-use crate::database::on_both;
+use crate::database::{on_both, write_on_both};
 use crate::error::{DatabaseError, refuse_nul};
 use crate::open::Store;
 use crate::record::{Why, at, bad_row, count, digest, name};
@@ -104,7 +104,7 @@ impl Artifacts<'_> {
         }
         refuse_nul(&[("id", &new.id), ("name", &new.name), ("mime", &new.mime)])?;
         let sha256 = Digest::of(&new.content);
-        let stored: u64 = on_both!(&self.0.0.database, |pool| {
+        let stored: u64 = write_on_both!(&self.0.0.database, |pool| {
             sqlx::query(
                 "INSERT INTO artifacts (id, namespace, run, name, mime, size, sha256, content, \
                  created_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT DO NOTHING",

@@ -1,6 +1,9 @@
 //! The two databases behind one set of statements.
 
+use std::sync::Arc;
+
 use sqlx::{PgPool, SqlitePool};
+use tokio::sync::{Mutex, MutexGuard};
 
 /// Which database it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,14 +18,28 @@ pub enum Kind {
 #[derive(Debug, Clone)]
 pub(crate) enum Database {
     Postgres(PgPool),
-    Sqlite(SqlitePool),
+    Sqlite(SqlitePool, WriteTurn),
+}
+
+/// Whose turn it is to write to a SQLite file.
+///
+/// SQLite has one write lock, and who waits for it only looks now and then: beside a journal that
+/// commits without a pause, a heartbeat could miss it for seconds. Everybody in this process takes
+/// turns here first, in the order in which they came, and then finds the lock free.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct WriteTurn(Arc<Mutex<()>>);
+
+impl WriteTurn {
+    pub(crate) async fn take(&self) -> MutexGuard<'_, ()> {
+        self.0.lock().await
+    }
 }
 
 impl Database {
     pub(crate) fn kind(&self) -> Kind {
         match self {
             Database::Postgres(_) => Kind::Postgres,
-            Database::Sqlite(_) => Kind::Sqlite,
+            Database::Sqlite(..) => Kind::Sqlite,
         }
     }
 
@@ -48,12 +65,26 @@ impl Kind {
     }
 }
 
-/// Runs the same code against whichever pool it is; the drivers' types are inferred in each arm.
+/// Reads: runs the same code against whichever pool it is; the drivers' types are inferred in each
+/// arm.
 macro_rules! on_both {
     ($database:expr, |$pool:ident| $body:expr) => {
         match $database {
             $crate::database::Database::Postgres($pool) => $body,
-            $crate::database::Database::Sqlite($pool) => $body,
+            $crate::database::Database::Sqlite($pool, _) => $body,
+        }
+    };
+}
+
+/// Writes: the same for one statement that commits by itself.
+macro_rules! write_on_both {
+    ($database:expr, |$pool:ident| $body:expr) => {
+        match $database {
+            $crate::database::Database::Postgres($pool) => $body,
+            $crate::database::Database::Sqlite($pool, turn) => {
+                let _turn = turn.take().await;
+                $body
+            }
         }
     };
 }
@@ -69,7 +100,8 @@ macro_rules! in_transaction {
                 $tx.commit().await?;
                 out
             }
-            $crate::database::Database::Sqlite(pool) => {
+            $crate::database::Database::Sqlite(pool, turn) => {
+                let _turn = turn.take().await;
                 let mut $tx = pool.begin_with("BEGIN IMMEDIATE").await?;
                 let out = $body;
                 $tx.commit().await?;
@@ -79,4 +111,4 @@ macro_rules! in_transaction {
     };
 }
 
-pub(crate) use {in_transaction, on_both};
+pub(crate) use {in_transaction, on_both, write_on_both};

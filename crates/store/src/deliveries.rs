@@ -8,7 +8,7 @@ use std::time::Duration;
 use sayso_run::{AgentName, ApprovalId, Namespace, RunId, Timestamp};
 use sqlx::{AssertSqlSafe, FromRow};
 
-use crate::database::{Kind, on_both};
+use crate::database::{Kind, on_both, write_on_both};
 use crate::error::{DatabaseError, refuse_nul};
 use crate::open::Store;
 use crate::record::{Why, at, bad_row, count, name};
@@ -75,7 +75,7 @@ impl Deliveries<'_> {
              WHERE a.id = deliveries.approval AND a.status <> 'pending')",
             now = self.0.0.database.now()
         );
-        Ok(on_both!(&self.0.0.database, |pool| {
+        Ok(write_on_both!(&self.0.0.database, |pool| {
             sqlx::query(AssertSqlSafe(sql))
                 .execute(pool)
                 .await
@@ -96,16 +96,17 @@ impl Deliveries<'_> {
             Kind::Sqlite => "",
         };
         let sql = format!(
-            "UPDATE deliveries SET holder = $1, due_at = {now} + $2, updated_at = {now} \
-             WHERE id IN (SELECT d.id FROM deliveries d \
+            "WITH taken AS MATERIALIZED (SELECT d.id FROM deliveries d \
              WHERE d.state = 'due' AND d.due_at <= {now} AND EXISTS (SELECT 1 FROM approvals a \
              WHERE a.id = d.approval AND a.status = 'pending') \
              ORDER BY d.due_at, d.id LIMIT $3 {lock}) \
+             UPDATE deliveries SET holder = $1, due_at = {now} + $2, updated_at = {now} \
+             WHERE id IN (SELECT id FROM taken) \
              RETURNING id, namespace, agent, run, approval, url, secret, attempts, body",
             now = self.0.0.database.now()
         );
         let lease = i64::try_from(lease.as_micros()).unwrap_or(i64::MAX);
-        let records: Vec<DeliveryRecord> = on_both!(&self.0.0.database, |pool| {
+        let records: Vec<DeliveryRecord> = write_on_both!(&self.0.0.database, |pool| {
             sqlx::query_as(AssertSqlSafe(sql))
                 .bind(holder)
                 .bind(lease)
@@ -125,7 +126,7 @@ impl Deliveries<'_> {
         body: &[u8],
     ) -> Result<bool, DatabaseError> {
         refuse_nul(&[("id", id), ("holder", holder)])?;
-        let kept = on_both!(&self.0.0.database, |pool| {
+        let kept = write_on_both!(&self.0.0.database, |pool| {
             sqlx::query(
                 "UPDATE deliveries SET body = COALESCE(body, $3) \
                  WHERE id = $1 AND holder = $2 AND state = 'due'",
@@ -165,7 +166,7 @@ impl Deliveries<'_> {
              WHERE id = $1 AND holder = $2 AND state = 'due'",
             now = self.0.0.database.now()
         );
-        let recorded = on_both!(&self.0.0.database, |pool| {
+        let recorded = write_on_both!(&self.0.0.database, |pool| {
             sqlx::query(AssertSqlSafe(sql))
                 .bind(id)
                 .bind(holder)

@@ -18,6 +18,7 @@ use thiserror::Error;
 use tokio::sync::watch;
 
 use crate::clock::Clock;
+use crate::database::{Database, WriteTurn};
 use crate::error::{DatabaseError, Trouble};
 use crate::open::{Connect, Store};
 use crate::workers::{RegisterError, renew_sql};
@@ -94,6 +95,10 @@ impl Heartbeat {
         let beat = Beat {
             shared: Arc::clone(&shared),
             connect: store.0.connect.clone(),
+            turn: match &store.0.database {
+                Database::Postgres(_) => None,
+                Database::Sqlite(_, turn) => Some(turn.clone()),
+            },
             clock: store.0.clock.clone(),
             sql: renew_sql(store.0.database.now()),
             connection: None,
@@ -164,6 +169,7 @@ impl Heartbeat {
 struct Beat {
     shared: Arc<Shared>,
     connect: Connect,
+    turn: Option<WriteTurn>,
     clock: Clock,
     sql: String,
     connection: Option<Own>,
@@ -230,6 +236,10 @@ impl Beat {
         };
         let sql = AssertSqlSafe(self.sql.as_str());
         let worker = self.shared.worker.as_str();
+        let _turn = match &self.turn {
+            Some(turn) => Some(turn.take().await),
+            None => None,
+        };
         match self.connection.insert(own) {
             Own::Postgres(connection) => {
                 sqlx::query_scalar(sql)

@@ -13,7 +13,7 @@ use sqlx::{AssertSqlSafe, Connection};
 use thiserror::Error;
 
 use crate::clock::Clock;
-use crate::database::{Database, Kind, on_both};
+use crate::database::{Database, Kind, WriteTurn, on_both, write_on_both};
 use crate::error::{DatabaseError, Trouble};
 use crate::journal::{self, Writer};
 use crate::load::Loader;
@@ -178,11 +178,7 @@ impl Store {
     pub async fn open(url: &str, config: StoreConfig) -> Result<Self, OpenError> {
         let connect = Connect::parse(url, &config)?;
         let limit = config.connect_timeout;
-        let timed_out = |_| OpenError::Unavailable(sqlx::Error::PoolTimedOut);
-        tokio::time::timeout(limit, reach(&connect))
-            .await
-            .map_err(timed_out)??;
-        migrate(&connect).await?;
+        migrate(&connect, limit).await?;
         let clock = Clock::new();
         #[cfg(feature = "hooks")]
         let hooks = crate::hooks::Hooks::default();
@@ -218,14 +214,15 @@ impl Store {
                     .max_connections(config.connections)
                     .acquire_timeout(SQLITE_BUSY)
                     .connect_lazy_with((**options).clone());
-                let path = options.get_filename();
+                let (path, turn) = (options.get_filename(), WriteTurn::default());
                 let target = journal::SqliteTarget::new(
                     path,
+                    turn.clone(),
                     #[cfg(feature = "hooks")]
                     hooks.clone(),
                 );
                 (
-                    Database::Sqlite(pool),
+                    Database::Sqlite(pool, turn),
                     Writer::on_thread(target, &config),
                     Loader::sqlite(path),
                 )
@@ -273,7 +270,7 @@ impl Store {
     /// real clock. Only for tests. Other processes see it in SQL at once, and in
     /// [`Journal::now`] with their next look at the clock.
     pub async fn set_clock_offset(&self, micros: i64) -> Result<(), DatabaseError> {
-        on_both!(&self.0.database, |pool| {
+        write_on_both!(&self.0.database, |pool| {
             sqlx::query("UPDATE meta SET value = $1 WHERE key = 'clock_offset'")
                 .bind(micros)
                 .execute(pool)
@@ -327,23 +324,9 @@ impl Journal for Store {
     }
 }
 
-async fn reach(connect: &Connect) -> Result<(), OpenError> {
-    match connect {
-        Connect::Postgres(options) => {
-            let connection = sqlx::PgConnection::connect_with(options).await?;
-            connection.close().await?;
-        }
-        Connect::Sqlite(options) => {
-            let connection = sqlx::SqliteConnection::connect_with(options).await?;
-            connection.close().await?;
-        }
-    }
-    Ok(())
-}
-
 /// Brings the schema up. A schema that a newer version has already extended is left as it is: it
 /// was extended so that this version can still use it.
-async fn migrate(connect: &Connect) -> Result<(), OpenError> {
+async fn migrate(connect: &Connect, limit: Duration) -> Result<(), OpenError> {
     let tolerant = |migrator: &Migrator| {
         let mut migrator = Migrator::with_migrations(migrator.iter().cloned().collect());
         migrator.set_ignore_missing(true);
@@ -351,12 +334,17 @@ async fn migrate(connect: &Connect) -> Result<(), OpenError> {
     };
     match connect {
         Connect::Postgres(options) => {
-            let mut connection = sqlx::PgConnection::connect_with(options).await?;
+            let connecting = sqlx::PgConnection::connect_with(options);
+            let mut connection = tokio::time::timeout(limit, connecting)
+                .await
+                .map_err(|_| OpenError::Unavailable(sqlx::Error::PoolTimedOut))??;
             tolerant(&POSTGRES).run(&mut connection).await?;
             connection.close().await?;
         }
         Connect::Sqlite(options) => {
-            let mut connection = sqlx::SqliteConnection::connect_with(options).await?;
+            // A file that cannot be opened now, in a folder that does not exist, will not be later.
+            let connecting = sqlx::SqliteConnection::connect_with(options);
+            let mut connection = connecting.await.map_err(OpenError::Refused)?;
             tolerant(&SQLITE).run(&mut connection).await?;
             connection.close().await?;
         }

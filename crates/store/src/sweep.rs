@@ -6,7 +6,7 @@ use std::time::Duration;
 use sayso_run::{AgentName, Namespace, RunId, Status};
 use sqlx::AssertSqlSafe;
 
-use crate::database::{Kind, on_both};
+use crate::database::{Kind, on_both, write_on_both};
 use crate::error::DatabaseError;
 use crate::open::Store;
 use crate::record::{bad_row, count, name};
@@ -72,14 +72,22 @@ impl Sweep<'_> {
             Kind::Sqlite => "",
         };
         let sql = format!(
-            "UPDATE runs SET ready_at = {now} + $1 WHERE id IN (SELECT r.id FROM runs r \
+            "WITH lost AS MATERIALIZED (SELECT r.id FROM runs r \
              WHERE r.worker IS NOT NULL AND r.ended_at IS NULL AND r.ready_at IS NULL \
              AND NOT EXISTS \
              (SELECT 1 FROM workers w WHERE w.id = r.worker AND w.ended_at IS NULL) \
-             ORDER BY r.id LIMIT $2 {lock}) RETURNING id, namespace, agent",
+             ORDER BY r.id LIMIT $1 {lock}) \
+             UPDATE runs SET ready_at = {now} WHERE id IN (SELECT id FROM lost) \
+             RETURNING id, namespace, agent",
             now = self.now()
         );
-        self.runs(sql, Duration::ZERO, limit).await
+        let rows: Vec<(String, String, String)> = write_on_both!(&self.0.0.database, |pool| {
+            sqlx::query_as(AssertSqlSafe(sql))
+                .bind(i64::from(limit))
+                .fetch_all(pool)
+                .await
+        })?;
+        rows.into_iter().map(run_ref).collect()
     }
 
     /// Runs with a pending approval whose time has passed by the database's clock (S6.8).
@@ -171,9 +179,7 @@ impl Sweep<'_> {
     }
 }
 
-pub(crate) fn run_ref(
-    (run, namespace, agent): (String, String, String),
-) -> Result<RunRef, DatabaseError> {
+fn run_ref((run, namespace, agent): (String, String, String)) -> Result<RunRef, DatabaseError> {
     let bad = bad_row("runs", run.clone());
     let read = || {
         Ok(RunRef {

@@ -3,7 +3,7 @@
 use sayso_driver::ToolSet;
 use sayso_run::ToolSetId;
 
-use crate::database::on_both;
+use crate::database::{on_both, write_on_both};
 use crate::error::{DatabaseError, refuse_nul};
 use crate::open::Store;
 use crate::record::bad_row;
@@ -24,7 +24,7 @@ impl ToolSets<'_> {
     pub async fn put(&self, set: &ToolSet) -> Result<(), DatabaseError> {
         let tools = set.to_json();
         refuse_nul(&[("tools", &tools)])?;
-        on_both!(&self.0.0.database, |pool| {
+        write_on_both!(&self.0.0.database, |pool| {
             sqlx::query(
                 "INSERT INTO tool_sets (id, tools, created_at) VALUES ($1, $2, $3) \
                  ON CONFLICT DO NOTHING",

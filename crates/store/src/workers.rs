@@ -6,7 +6,7 @@ use sqlx::AssertSqlSafe;
 use thiserror::Error;
 use uuid::Uuid;
 
-use crate::database::{in_transaction, on_both};
+use crate::database::{in_transaction, on_both, write_on_both};
 use crate::error::DatabaseError;
 use crate::open::Store;
 use crate::record::{at, bad_row, count, name};
@@ -100,7 +100,7 @@ impl Workers<'_> {
     /// worker is marked dead.
     pub async fn renew(&self, worker: &WorkerId) -> Result<Option<Timestamp>, DatabaseError> {
         let sql = renew_sql(self.0.0.database.now());
-        let renewed: Option<i64> = on_both!(&self.0.0.database, |pool| {
+        let renewed: Option<i64> = write_on_both!(&self.0.0.database, |pool| {
             sqlx::query_scalar(AssertSqlSafe(sql))
                 .bind(worker.as_str())
                 .fetch_optional(pool)
@@ -126,7 +126,7 @@ impl Workers<'_> {
             self.0.0.database.now()
         );
         let seen = seen.map_or(-1, crate::journal::int);
-        let marked = on_both!(&self.0.0.database, |pool| {
+        let marked = write_on_both!(&self.0.0.database, |pool| {
             sqlx::query(AssertSqlSafe(sql))
                 .bind(worker.as_str())
                 .bind(seen)

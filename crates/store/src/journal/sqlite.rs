@@ -13,7 +13,7 @@ use super::check::trigger;
 use super::lease::{claimer, holder, keeps_ready, lease_code, lease_epoch, published};
 use super::verdict::{Finding, FoundRow};
 use super::{Failure, Member, Target, int};
-use crate::database::Kind;
+use crate::database::{Kind, WriteTurn};
 use crate::error::Trouble;
 #[cfg(feature = "hooks")]
 use crate::hooks::{Hooks, Then, Window};
@@ -24,6 +24,7 @@ mod rows;
 
 pub(crate) struct SqliteTarget {
     path: PathBuf,
+    turn: WriteTurn,
     connection: Option<Connection>,
     sql: Sql,
     #[cfg(feature = "hooks")]
@@ -38,10 +39,15 @@ struct Sql {
 }
 
 impl SqliteTarget {
-    pub(crate) fn new(path: &Path, #[cfg(feature = "hooks")] hooks: Hooks) -> Self {
+    pub(crate) fn new(
+        path: &Path,
+        turn: WriteTurn,
+        #[cfg(feature = "hooks")] hooks: Hooks,
+    ) -> Self {
         let now = Kind::Sqlite.now();
         Self {
             path: path.to_owned(),
+            turn,
             connection: None,
             sql: Sql {
                 start: rows::START_TASK.replace("{now}", now),
@@ -264,6 +270,8 @@ impl SqliteTarget {
 
 impl Target for SqliteTarget {
     async fn write(&mut self, group: &[Member]) -> Result<Vec<Option<u64>>, Failure> {
+        let turn = self.turn.clone();
+        let _turn = turn.take().await;
         self.write_group(group)
     }
 
@@ -279,6 +287,8 @@ impl Target for SqliteTarget {
     }
 
     async fn mark(&mut self, marks: &[(RunId, u64)]) -> Result<(), Failure> {
+        let turn = self.turn.clone();
+        let _turn = turn.take().await;
         let mut connection = self.take()?;
         let marked = mark_on(&mut connection, marks).map_err(|error| failure(&error));
         self.connection = Some(connection);

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use sayso_driver::{AppendError, Journal};
 use sayso_run::RunState;
 use sayso_store::testing::TestDatabase;
-use sayso_store::{Kind, Store};
+use sayso_store::{Heartbeat, Kind, Store};
 
 use crate::on_both_databases;
 use crate::raw::Raw;
@@ -16,6 +16,8 @@ on_both_databases!(
     every_accepted_step_is_there_once_and_without_gaps,
     overlapping_groups_of_two_processes_do_not_fail,
     a_locked_row_delays_only_as_long_as_it_is_held,
+    a_deadline_that_passes_while_waiting_for_the_row_is_too_late,
+    a_heartbeat_keeps_up_beside_a_busy_journal,
 );
 
 /// Appends `text` to a run that others write to as well, however often it takes.
@@ -112,10 +114,8 @@ async fn overlapping_groups_of_two_processes_do_not_fail(db: &TestDatabase) {
     }
 }
 
-async fn a_locked_row_delays_only_as_long_as_it_is_held(db: &TestDatabase) {
-    let store = db.store().await;
-    let mut locked = Timeline::started("locked", &store).await;
-    let mut free = Timeline::started("free", &store).await;
+/// Somebody who holds the row of `run_locked`.
+async fn lock(db: &TestDatabase) -> Raw {
     let mut raw = Raw::open(db).await;
     match db.kind() {
         Kind::Postgres => {
@@ -126,6 +126,14 @@ async fn a_locked_row_delays_only_as_long_as_it_is_held(db: &TestDatabase) {
             raw.execute("BEGIN IMMEDIATE").await;
         }
     }
+    raw
+}
+
+async fn a_locked_row_delays_only_as_long_as_it_is_held(db: &TestDatabase) {
+    let store = db.store().await;
+    let mut locked = Timeline::started("locked", &store).await;
+    let mut free = Timeline::started("free", &store).await;
+    let mut raw = lock(db).await;
     let append = locked.say(store.now(), "waits");
     let waiting = {
         let (store, append) = (store.clone(), append.clone());
@@ -150,6 +158,55 @@ async fn a_locked_row_delays_only_as_long_as_it_is_held(db: &TestDatabase) {
     free.write(&store, append).await.unwrap();
     let append = locked.say(store.now(), "as well");
     locked.write(&store, append).await.unwrap();
+}
+
+/// S6.8: the deadline counts when the row is written, not when the writer began to wait for it.
+async fn a_deadline_that_passes_while_waiting_for_the_row_is_too_late(db: &TestDatabase) {
+    let store = db.store().await;
+    let locked = Timeline::started("locked", &store).await;
+    let mut free = Timeline::started("free", &store).await;
+    let mut raw = lock(db).await;
+    let mut late = locked.say(store.now(), "approve");
+    let deadline = store.now().plus(Duration::from_millis(300));
+    late.not_after = Some(deadline);
+    let neighbour = free.say(store.now(), "a neighbour");
+    let waiting = {
+        let (store, neighbour) = (store.clone(), neighbour.clone());
+        tokio::spawn(async move { tokio::join!(store.append(late), store.append(neighbour)) })
+    };
+    while store.now() <= deadline.plus(Duration::from_millis(50)) {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    raw.execute("COMMIT").await;
+    let (late, neighbour_done) = waiting.await.unwrap();
+    assert!(matches!(late, Err(AppendError::TooLate)), "{late:?}");
+    neighbour_done.unwrap();
+    free.took(&neighbour);
+    let loaded = store.load(locked.run()).await.unwrap().unwrap();
+    assert_eq!(loaded.state.seq(), 1);
+}
+
+/// A worker whose journal commits without a pause still renews in time: its fence never falls.
+async fn a_heartbeat_keeps_up_beside_a_busy_journal(db: &TestDatabase) {
+    let store = db.store().await;
+    let heartbeat = Heartbeat::start(&store, "busy").await.unwrap();
+    let (end, fence) = (Instant::now() + Duration::from_secs(4), heartbeat.fence());
+    let writers = (0..32).map(|n| {
+        let (store, fence) = (store.clone(), fence.clone());
+        tokio::spawn(async move {
+            let mut run = Timeline::started(&format!("r{n}"), &store).await;
+            while Instant::now() < end {
+                let append = run.say(store.now(), "busy");
+                run.write(&store, append).await.unwrap();
+                assert!(fence.holds());
+            }
+        })
+    });
+    for writer in futures::future::join_all(writers).await {
+        writer.unwrap();
+    }
+    let counter = store.workers().live().await.unwrap()[0].counter;
+    assert!(counter >= 2, "{counter} renewals in 4 s");
 }
 
 /// What sorting does not prevent, a deadlock with somebody who locks in another order, is tried

@@ -526,6 +526,19 @@ async fn a_url_that_names_no_database_is_refused() {
         assert_eq!(error.code(), "database.bad_url", "{url}");
         assert!(!error.is_retryable());
     }
+    // A file in no folder, and one that holds something else.
+    let folder = tempfile::tempdir().unwrap();
+    let other = folder.path().join("other.db");
+    std::fs::write(
+        &other,
+        "This is no database, although it is as long as a page. ".repeat(100),
+    )
+    .unwrap();
+    for path in [folder.path().join("missing/sayso.db"), other] {
+        let url = format!("sqlite://{}", path.display());
+        let error = Store::open(&url, StoreConfig::default()).await.unwrap_err();
+        assert_eq!(error.code(), "database.refused", "{error:?}");
+    }
     // Nobody listens there: that may change.
     let error = Store::open("postgres://u@127.0.0.1:1/db", StoreConfig::default())
         .await
