@@ -1,0 +1,122 @@
+//! Whether a bundle would be deployed (S5.11): what `sayso_rules` says of its text, and what only
+//! the namespace can tell: whether the role that it names exists.
+
+use sayso_rules::{Bundle, BundleErrors, warnings};
+use sayso_run::Namespace;
+use sayso_service::error::Coded;
+use sayso_store::Store;
+
+use crate::refuse::{self, ROLE_NOT_FOUND, database, no_role_sentence};
+
+/// One thing to know about a bundle.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Finding {
+    /// A stable word.
+    pub(crate) code: &'static str,
+    /// The key; empty for the bundle as a whole.
+    pub(crate) path: String,
+    /// One sentence.
+    pub(crate) message: String,
+}
+
+/// What came of a check.
+#[derive(Debug)]
+pub(crate) enum Checked {
+    /// It would be deployed.
+    Sound {
+        /// The bundle.
+        bundle: Box<Bundle>,
+        /// What is probably not meant.
+        warnings: Vec<Finding>,
+    },
+    /// Its text has mistakes.
+    Mistaken(BundleErrors),
+    /// It names a role that the namespace does not have.
+    NoSuchRole {
+        /// The role.
+        role: String,
+        /// What is probably not meant.
+        warnings: Vec<Finding>,
+    },
+}
+
+/// Checks a bundle's text for a namespace.
+///
+/// # Errors
+///
+/// When the database cannot be asked for the role.
+pub(crate) async fn check(
+    store: &Store,
+    namespace: &Namespace,
+    text: &str,
+) -> Result<Checked, Coded> {
+    let bundle = match Bundle::parse(text) {
+        Ok(bundle) => Box::new(bundle),
+        Err(errors) => return Ok(Checked::Mistaken(errors)),
+    };
+    let warnings = found(&bundle);
+    if let Some(role) = &bundle.role {
+        let stored = store.roles().get(namespace, role).await;
+        if stored
+            .map_err(|error| database("looking for the role", &error))?
+            .is_none()
+        {
+            return Ok(Checked::NoSuchRole {
+                role: role.clone(),
+                warnings,
+            });
+        }
+    }
+    Ok(Checked::Sound { bundle, warnings })
+}
+
+impl Checked {
+    /// What a deploy would refuse, and how much more of it there is than is listed.
+    pub(crate) fn mistakes(&self) -> (Vec<Finding>, usize) {
+        match self {
+            Checked::Sound { .. } => (Vec::new(), 0),
+            Checked::Mistaken(errors) => {
+                let listed = errors.errors().iter().map(|error| Finding {
+                    code: error.code,
+                    path: error.path.clone(),
+                    message: error.message.clone(),
+                });
+                (listed.collect(), errors.omitted())
+            }
+            Checked::NoSuchRole { role, .. } => {
+                let finding = Finding {
+                    code: ROLE_NOT_FOUND,
+                    path: "role".to_owned(),
+                    message: no_role_sentence(role),
+                };
+                (vec![finding], 0)
+            }
+        }
+    }
+
+    /// What is allowed but probably not meant.
+    pub(crate) fn warnings(&self) -> &[Finding] {
+        match self {
+            Checked::Sound { warnings, .. } | Checked::NoSuchRole { warnings, .. } => warnings,
+            Checked::Mistaken(_) => &[],
+        }
+    }
+
+    /// The bundle to deploy, or the refusal.
+    pub(crate) fn sound(self) -> Result<(Box<Bundle>, Vec<Finding>), Coded> {
+        match self {
+            Checked::Sound { bundle, warnings } => Ok((bundle, warnings)),
+            Checked::Mistaken(errors) => Err(refuse::bundle(&errors)),
+            Checked::NoSuchRole { role, .. } => Err(refuse::no_role(&role)),
+        }
+    }
+}
+
+fn found(bundle: &Bundle) -> Vec<Finding> {
+    let finding = |warning: sayso_rules::BundleWarning| Finding {
+        code: warning.code,
+        path: warning.path,
+        message: warning.message,
+    };
+    warnings(bundle).into_iter().map(finding).collect()
+}

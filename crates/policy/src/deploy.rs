@@ -1,0 +1,56 @@
+//! Deploying a bundle.
+//!
+//! The revision's id is the hash of the bundle in its canonical form, so two texts that say the same
+//! are one revision, and who deployed it first, and when, stays on record (S1.3). What the
+//! transaction writes is the revision unless it exists, the agent that points at it, and the role
+//! that the bundle names; a bundle without a role leaves the agent's as it is (S3.9).
+
+use sayso_run::{AgentName, Namespace, PrincipalId, RevisionId};
+use sayso_service::error::Coded;
+use sayso_store::{Deploy, RevisionRow, Store};
+
+use crate::check::{Finding, check};
+use crate::read::revision;
+use crate::refuse::database;
+
+/// What a deploy did.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    /// The agent.
+    pub(crate) agent: AgentName,
+    /// The revision that its next runs use.
+    pub(crate) revision: RevisionRow,
+    /// What is allowed but probably not meant.
+    pub(crate) warnings: Vec<Finding>,
+    /// Whether the revision is new.
+    pub(crate) created: bool,
+}
+
+/// Deploys a bundle's text, or refuses it and changes nothing.
+pub(crate) async fn deploy(
+    store: &Store,
+    namespace: &Namespace,
+    by: &PrincipalId,
+    text: &str,
+) -> Result<Outcome, Coded> {
+    let (bundle, warnings) = check(store, namespace, text).await?.sound()?;
+    let agent = AgentName::new(&bundle.name).expect("a bundle's name was checked by the same rule");
+    let id = RevisionId::new(bundle.revision_hash()).expect("a SHA-256 has 64 hex digits");
+    let request = Deploy {
+        namespace: namespace.clone(),
+        agent: agent.clone(),
+        revision: id.clone(),
+        bundle: bundle.to_canonical_json(),
+        role: bundle.role.clone(),
+        by: by.clone(),
+    };
+    let deployed = store.agents().deploy(&request).await;
+    let deployed = deployed.map_err(|error| database("deploying the bundle", &error))?;
+    tracing::info!(%namespace, %agent, revision = %id, %by, new = deployed.new_revision, "deployed");
+    Ok(Outcome {
+        revision: revision(store, namespace, &agent, Some(&id)).await?,
+        agent,
+        warnings,
+        created: deployed.new_revision,
+    })
+}

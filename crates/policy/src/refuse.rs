@@ -1,0 +1,97 @@
+//! Refusals, each with its stable code (S10.5).
+
+use sayso_rules::BundleErrors;
+use sayso_run::BadName;
+use sayso_service::error::{Coded, Kind};
+use sayso_store::DatabaseError;
+use sayso_wire::code;
+
+/// Something of the database's failed.
+pub(crate) fn database(doing: &str, error: &DatabaseError) -> Coded {
+    match error {
+        DatabaseError::Unavailable(_) => Coded::unavailable(error.code(), doing, error),
+        DatabaseError::HoldsNul(field) => Coded::new(
+            Kind::Invalid,
+            code::REQUEST_INVALID_TEXT,
+            "The text holds a character that cannot be stored; leave it out.",
+        )
+        .field(*field, "must not hold a NUL character"),
+        DatabaseError::Refused(_) | DatabaseError::BadRow { .. } => Coded::internal(doing, error),
+    }
+}
+
+/// A bundle with mistakes: each is a violation of the field that it is in (`bundle` as a whole if it
+/// is in none) with its message and its code; the code of the first stands in the metadata too.
+pub(crate) fn bundle(errors: &BundleErrors) -> Coded {
+    let count = errors.errors().len() + errors.omitted();
+    let sentence = match count {
+        1 => "The bundle has a mistake; nothing was deployed.".to_owned(),
+        count => format!("The bundle has {count} mistakes; nothing was deployed."),
+    };
+    let mut coded = Coded::new(Kind::Invalid, code::BUNDLE_INVALID, sentence);
+    if let Some(first) = errors.errors().first() {
+        coded = coded.with("bundle_code", first.code);
+    }
+    if errors.omitted() > 0 {
+        coded = coded.with("omitted_errors", errors.omitted().to_string());
+    }
+    errors.errors().iter().fold(coded, |coded, error| {
+        let path = if error.path.is_empty() {
+            "bundle"
+        } else {
+            &error.path
+        };
+        coded.field(path, format!("{} ({})", error.message, error.code))
+    })
+}
+
+/// A role that the namespace does not have.
+pub(crate) fn no_role(role: &str) -> Coded {
+    Coded::new(Kind::NotFound, ROLE_NOT_FOUND, no_role_sentence(role))
+        .field("role", "is no role of the namespace")
+}
+
+/// The code of a role that the namespace does not have.
+pub(crate) const ROLE_NOT_FOUND: &str = "role.not_found";
+
+pub(crate) fn no_role_sentence(role: &str) -> String {
+    format!(
+        "the namespace has no role `{role}`; `unrestricted`, which permits everything, exists in every one"
+    )
+}
+
+/// There is no such agent in the namespace.
+pub(crate) fn no_agent() -> Coded {
+    Coded::new(
+        Kind::NotFound,
+        code::AGENT_NOT_FOUND,
+        "There is no such agent here; deploy one with `sayso deploy`.",
+    )
+}
+
+/// The agent has no such revision.
+pub(crate) fn no_revision() -> Coded {
+    Coded::new(
+        Kind::NotFound,
+        code::AGENT_REVISION_NOT_FOUND,
+        "The agent has no such revision; leave it out for the current one.",
+    )
+}
+
+/// A field that is missing or malformed.
+pub(crate) fn invalid(field: &'static str, rule: impl Into<String>) -> Coded {
+    let rule = rule.into();
+    Coded::new(
+        Kind::Invalid,
+        code::REQUEST_INVALID,
+        format!("{field}: {rule}"),
+    )
+    .field(field, rule)
+}
+
+/// A name or id by its rules.
+pub(crate) fn name<T>(field: &'static str, given: Result<T, BadName>) -> Result<T, Coded> {
+    given.map_err(|bad| {
+        Coded::new(Kind::Invalid, code::REQUEST_INVALID, bad.to_string()).field(field, bad.rule)
+    })
+}
