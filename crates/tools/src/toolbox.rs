@@ -143,37 +143,52 @@ impl Toolbox {
         let Some(spec) = spec(revision, server) else {
             return mismatch(&request, "the agent's bundle has no such server");
         };
+        // Once more if the connection turned out to be dead before the call was out: everything is
+        // looked at anew then, the definition and the lease included.
+        let mut again = true;
+        loop {
+            let lease = match self.verified(revision, &request, spec).await {
+                Ok(lease) => lease,
+                Err(reply) => return reply,
+            };
+            let answer = lease
+                .call(
+                    tool,
+                    arguments.clone(),
+                    &request.idempotency_key,
+                    request.timeout,
+                    &Dispatch::new(fence.clone()),
+                )
+                .await;
+            match answer {
+                Err(CallFailure::NotSent { gone: true, .. }) if again => again = false,
+                answer => return answered(server, &request, answer),
+            }
+        }
+    }
+
+    /// A connection to a server that defines the tool as it was listed (S6.1).
+    async fn verified(
+        &self,
+        revision: &Revision,
+        request: &ToolRequest,
+        spec: ServerSpec<'_>,
+    ) -> Result<Arc<Lease>, ToolReply> {
         let owner = (&request.namespace, &request.agent, revision);
-        let listed = self
+        let (lease, listing) = self
             .listed(owner, &request.run, spec, |lease| async move {
                 lease.listing_for_call().await
             })
-            .await;
-        let (lease, listing) = match listed {
-            Ok(listed) => listed,
-            Err(error) => return unreachable(server, &error.why),
-        };
+            .await
+            .map_err(|error| unreachable(spec.name, &error.why))?;
         match listing.find(&request.tool.registered) {
-            None => return mismatch(&request, "the server does not have it any more"),
-            Some(live) if live.digest() != request.tool.digest() => {
-                return mismatch(
-                    &request,
-                    "the server defines it otherwise than when the run started",
-                );
-            }
-            Some(_) => {}
+            None => Err(mismatch(request, "the server does not have it any more")),
+            Some(live) if live.digest() != request.tool.digest() => Err(mismatch(
+                request,
+                "the server defines it otherwise than when the run started",
+            )),
+            Some(_) => Ok(lease),
         }
-        let dispatch = Dispatch::new(fence);
-        let answer = lease
-            .call(
-                tool,
-                arguments,
-                &request.idempotency_key,
-                request.timeout,
-                &dispatch,
-            )
-            .await;
-        answered(server, &request, answer)
     }
 
     fn mcp_arguments(&self, request: &ToolRequest) -> Result<JsonObject, String> {
@@ -318,7 +333,7 @@ fn answered(
                 "`{server}` answered with something that is no tool result; `{tool}` may have acted"
             ),
         ),
-        Err(CallFailure::NotSent(why)) => unreachable(server, &why),
+        Err(CallFailure::NotSent { why, .. }) => unreachable(server, &why),
         Err(CallFailure::TimedOut) => reply(
             ToolOutcome::Timeout,
             format!(

@@ -15,10 +15,10 @@ use rmcp::{ErrorData, RoleServer, ServerHandler};
 use serde_json::{Value, json};
 
 /// The environment variable that names the ledger: a file to which effects are appended.
-pub const LEDGER_ENV: &str = "TEST_MCP_LEDGER";
+pub(crate) const LEDGER_ENV: &str = "TEST_MCP_LEDGER";
 
 /// Appends a line to the ledger, if there is one.
-pub fn note(line: &str) {
+pub(crate) fn note(line: &str) {
     use std::io::Write;
     let Some(path) = std::env::var_os(LEDGER_ENV) else {
         return;
@@ -33,19 +33,19 @@ pub fn note(line: &str) {
 
 /// What changes while the server runs, shared by all its sessions.
 #[derive(Debug, Default)]
-pub struct State {
+pub(crate) struct State {
     /// Tools that were added.
-    pub extra: BTreeSet<String>,
+    pub(crate) extra: BTreeSet<String>,
     /// Whether `echo` has its second definition.
-    pub redefined: bool,
+    pub(crate) redefined: bool,
 }
 
 /// The server.
 #[derive(Debug, Clone, Default)]
-pub struct TestServer {
-    pub state: Arc<Mutex<State>>,
-    pub calls: Arc<AtomicU64>,
-    pub lists: Arc<AtomicU64>,
+pub(crate) struct TestServer {
+    pub(crate) state: Arc<Mutex<State>>,
+    pub(crate) calls: Arc<AtomicU64>,
+    pub(crate) lists: Arc<AtomicU64>,
 }
 
 impl TestServer {
@@ -159,7 +159,10 @@ impl ServerHandler for TestServer {
                 note("sleeping");
                 let nap = Duration::from_millis(number(&arguments, "ms"));
                 tokio::select! {
-                    () = tokio::time::sleep(nap) => ok("rested"),
+                    () = tokio::time::sleep(nap) => {
+                        note("rested");
+                        ok("rested")
+                    }
                     () = context.ct.cancelled() => {
                         note("cancelled");
                         ok("woken")

@@ -19,6 +19,10 @@ use rmcp::serve_server;
 use rmcp::transport::stdio;
 
 #[tokio::main(flavor = "current_thread")]
+#[expect(
+    clippy::zombie_processes,
+    reason = "a child that is left behind is what one mode is for"
+)]
 async fn main() {
     let mode = std::env::args().nth(1).unwrap_or_default();
     match mode.as_str() {

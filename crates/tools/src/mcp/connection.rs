@@ -18,6 +18,7 @@ use rmcp::service::{
     ClientInitializeError, NotificationContext, Peer, PeerRequestOptions, RunningService,
     ServiceError,
 };
+use rmcp::transport::streamable_http_client::StreamableHttpError;
 use rmcp::{ClientHandler, RoleClient, serve_client};
 use sayso_rules::bundle::{Server, Transport};
 use tokio::sync::Mutex;
@@ -50,8 +51,13 @@ pub(crate) struct ServerSpec<'b> {
 /// How a call failed that the server did not answer with a result.
 #[derive(Debug)]
 pub(crate) enum CallFailure {
-    /// Not a byte of it went out, and none will.
-    NotSent(String),
+    /// It did not go out, and will not.
+    NotSent {
+        /// What to say.
+        why: String,
+        /// The connection turned out to be dead, so a new one may do better.
+        gone: bool,
+    },
     /// No answer in time. It went out and may have acted.
     TimedOut,
     /// The connection broke. It went out and may have acted.
@@ -130,7 +136,7 @@ impl Connection {
         let (running, process) = match &spec.server.transport {
             Transport::Stdio { command, env } => {
                 let (process, pipes) = Process::start(command, env).map_err(fail)?;
-                let why = match timeout(within, serve_client(listener, pipes)).await {
+                let (why, patience) = match timeout(within, serve_client(listener, pipes)).await {
                     Ok(Ok(running)) => {
                         return Ok(Self::new(
                             spec,
@@ -141,10 +147,13 @@ impl Connection {
                             changes,
                         ));
                     }
-                    Ok(Err(error)) => format!("no MCP handshake: {}", handshake(&error)),
-                    Err(_) => format!("no MCP handshake within {within:?}"),
+                    Ok(Err(error)) => (format!("no MCP handshake: {}", handshake(&error)), ACCOUNT),
+                    Err(_) => (
+                        format!("no MCP handshake within {within:?}"),
+                        Duration::ZERO,
+                    ),
                 };
-                let account = process.account(ACCOUNT).await;
+                let account = process.account(patience).await;
                 return Err(fail(format!("{why}; {account}")));
             }
             Transport::Http { url, headers } => {
@@ -242,7 +251,7 @@ impl Connection {
                 self.retired.store(true, Ordering::SeqCst);
                 let why = format!("it did not list its tools within {:?}", self.list_within);
                 return Err(ListFailure {
-                    error: self.error(why).await,
+                    error: self.error(why, Duration::ZERO).await,
                     gone: false,
                 });
             }
@@ -298,10 +307,10 @@ impl Connection {
         if gone {
             self.retired.store(true, Ordering::SeqCst);
         }
+        let why = format!("it did not list its tools: {}", service(error));
+        let patience = if gone { ACCOUNT } else { Duration::ZERO };
         ListFailure {
-            error: self
-                .error(format!("it did not list its tools: {}", service(error)))
-                .await,
+            error: self.error(why, patience).await,
             gone,
         }
     }
@@ -337,7 +346,10 @@ impl Connection {
         };
         let Ok(answer) = timeout(within, handle.await_response()).await else {
             return Err(if call.withdraw() {
-                CallFailure::NotSent(format!("it took nothing for {within:?}"))
+                CallFailure::NotSent {
+                    why: format!("it took nothing for {within:?}"),
+                    gone: false,
+                }
             } else {
                 CallFailure::TimedOut
             });
@@ -357,19 +369,26 @@ impl Connection {
                     .hide(&format!("{} (code {})", error.message, error.code.0)),
             ));
         }
+        if call.refused() {
+            return CallFailure::NotSent {
+                why: "this worker may no longer act for the run".to_owned(),
+                gone: false,
+            };
+        }
         self.retired.store(true, Ordering::SeqCst);
-        let why = self.error(service(error)).await.why;
+        let why = self.error(service(error), ACCOUNT).await.why;
         if call.withdraw() {
-            CallFailure::NotSent(why)
+            CallFailure::NotSent { why, gone: true }
         } else {
             CallFailure::Broke(why)
         }
     }
 
-    /// A failure with what is known of the process behind it, without secrets.
-    async fn error(&self, why: String) -> ConnectError {
+    /// A failure with what is known of the process behind it, without secrets. A process that seems
+    /// to be ending gets `patience` to do so.
+    async fn error(&self, why: String, patience: Duration) -> ConnectError {
         let why = match &self.process {
-            Some(process) => format!("{why}; {}", process.account(ACCOUNT).await),
+            Some(process) => format!("{why}; {}", process.account(patience).await),
             None => why,
         };
         ConnectError::new(&self.server, &bounded(&self.mask.hide(&why)))
@@ -435,6 +454,12 @@ fn service(error: &ServiceError) -> String {
 
 /// An error and what caused it, each said once.
 fn causes(error: &(dyn std::error::Error + 'static)) -> String {
+    if let Some(http) = error.downcast_ref::<StreamableHttpError<reqwest::Error>>()
+        && let StreamableHttpError::Client(error) = http
+    {
+        // It does not name this one as its source.
+        return causes(error);
+    }
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {

@@ -6,10 +6,11 @@
 //! request, and the transport itself asks it right before it writes. The answer is given once:
 //!
 //! ```text
-//! Waiting --begin, fence holds--> Sent
-//! Waiting --begin, fence broken-> Withheld
-//! Waiting --withdraw-----------> Withheld      (time is up, or nobody waits any more)
-//! Sent    --not_sent-----------> Withheld      (the connection was never made)
+//! Waiting --begin, fence holds---> Sent
+//! Waiting --begin, fence broken--> Refused
+//! Waiting --withdraw-------------> Undelivered   (time is up, or nobody waits any more)
+//! Sent    --undelivered----------> Undelivered   (no connection was made, or it broke before the
+//!                                                 last byte of the request: that is no request)
 //! ```
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,7 +21,8 @@ use sayso_driver::Fence;
 enum Stage {
     Waiting,
     Sent,
-    Withheld,
+    Refused,
+    Undelivered,
 }
 
 /// Knows whether a call went out. Travels in the request, is never serialized.
@@ -43,30 +45,35 @@ impl Dispatch {
     }
 
     /// Asked by a transport right before the first byte: whether it may write.
-    pub(crate) fn begin(&self) -> bool {
+    pub(super) fn begin(&self) -> bool {
         let mut stage = self.stage();
         if *stage == Stage::Waiting {
             *stage = if self.fence.holds() {
                 Stage::Sent
             } else {
-                Stage::Withheld
+                Stage::Refused
             };
         }
         *stage == Stage::Sent
     }
 
-    /// Told by a transport that could not even connect.
-    pub(crate) fn not_sent(&self) {
-        *self.stage() = Stage::Withheld;
+    /// Told by a transport that could not get the whole request out.
+    pub(super) fn undelivered(&self) {
+        *self.stage() = Stage::Undelivered;
     }
 
     /// Makes sure that a call which has not gone out never does. Whether it stayed in.
-    pub(crate) fn withdraw(&self) -> bool {
+    pub(super) fn withdraw(&self) -> bool {
         let mut stage = self.stage();
         if *stage == Stage::Waiting {
-            *stage = Stage::Withheld;
+            *stage = Stage::Undelivered;
         }
-        *stage == Stage::Withheld
+        *stage != Stage::Sent
+    }
+
+    /// Whether the fence kept it in.
+    pub(super) fn refused(&self) -> bool {
+        *self.stage() == Stage::Refused
     }
 }
 
@@ -86,11 +93,12 @@ mod tests {
 
         let fenced = Dispatch::new(Fence::new(|| false));
         assert!(!fenced.begin());
-        assert!(fenced.withdraw());
+        assert!(fenced.withdraw() && fenced.refused());
 
         let unconnected = Dispatch::new(Fence::new(|| true));
         assert!(unconnected.begin());
-        unconnected.not_sent();
-        assert!(unconnected.withdraw());
+        unconnected.undelivered();
+        assert!(unconnected.withdraw() && !unconnected.refused());
+        assert!(!unconnected.begin());
     }
 }

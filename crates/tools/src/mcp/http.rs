@@ -137,7 +137,7 @@ impl StreamableHttpClient for Caller {
         if let (Some(dispatch), Err(StreamableHttpError::Client(error))) = (dispatch, &answer)
             && error.is_connect()
         {
-            dispatch.not_sent();
+            dispatch.undelivered();
         }
         answer
     }

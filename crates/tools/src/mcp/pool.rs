@@ -243,11 +243,6 @@ impl Pool {
                     .map_or(true, |state| state.connection.is_some())
         });
     }
-
-    #[cfg(test)]
-    pub(crate) fn len(&self) -> usize {
-        locked(&self.slots).len()
-    }
 }
 
 async fn sweep(pool: Weak<Pool>, closed: CancellationToken, pause: Duration) {

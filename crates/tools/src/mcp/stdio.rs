@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 
 use rmcp::RoleClient;
-use rmcp::model::{GetExtensions, JsonRpcMessage};
+use rmcp::model::{ClientRequest, GetExtensions, JsonRpcMessage};
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use rmcp::transport::async_rw::AsyncRwTransport;
@@ -37,19 +37,30 @@ impl Transport<RoleClient> for Pipes {
         &mut self,
         item: TxJsonRpcMessage<RoleClient>,
     ) -> impl Future<Output = io::Result<()>> + Send + 'static {
-        let dispatch = match &item {
-            JsonRpcMessage::Request(request) => request.request.extensions().get::<Dispatch>(),
-            _ => None,
-        }
-        .cloned();
+        let (dispatch, is_hello) = match &item {
+            JsonRpcMessage::Request(request) => (
+                request.request.extensions().get::<Dispatch>().cloned(),
+                matches!(request.request, ClientRequest::InitializeRequest(_)),
+            ),
+            _ => (None, false),
+        };
         let turn = self.turn.clone();
         let write = self.inner.send(item);
         async move {
             let _turn = turn.lock().await;
-            if dispatch.is_some_and(|dispatch| !dispatch.begin()) {
+            if dispatch.as_ref().is_some_and(|dispatch| !dispatch.begin()) {
                 return Err(io::Error::other("the call was withheld"));
             }
-            write.await
+            let written = write.await;
+            if let (Err(_), Some(dispatch)) = (&written, dispatch) {
+                // The end of the line is missing, so nobody has read a request.
+                dispatch.undelivered();
+            }
+            match written {
+                // A process that has ended already may have said why: the reader comes to its end.
+                Err(error) if is_hello && error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+                written => written,
+            }
         }
     }
 

@@ -1,7 +1,5 @@
 //! A toolbox over memory, and what tests need around it.
 
-#![allow(dead_code, reason = "each test binary uses its part")]
-
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -14,15 +12,15 @@ use sayso_run::{AgentName, CallId, Namespace, RevisionId, RunId, ToolOutcome, To
 use sayso_tools::{Artifacts, NewArtifact, StorageError, ToolSets, Toolbox, ToolboxSettings};
 
 /// The test server's executable.
-pub const SERVER: &str = env!("CARGO_BIN_EXE_sayso-test-mcp");
+pub(crate) const SERVER: &str = env!("CARGO_BIN_EXE_sayso-test-mcp");
 
 /// Stores in memory.
 #[derive(Debug, Default)]
-pub struct Memory {
-    pub sets: Mutex<HashMap<String, String>>,
-    pub puts: Mutex<u32>,
-    pub artifacts: Mutex<Vec<NewArtifact>>,
-    pub broken: Mutex<bool>,
+pub(crate) struct Memory {
+    pub(crate) sets: Mutex<HashMap<String, String>>,
+    pub(crate) puts: Mutex<u32>,
+    pub(crate) artifacts: Mutex<Vec<NewArtifact>>,
+    pub(crate) broken: Mutex<bool>,
 }
 
 impl Memory {
@@ -69,20 +67,20 @@ impl Artifacts for Memory {
 }
 
 /// A toolbox, the revision of its one agent, and a run.
-pub struct World {
-    pub toolbox: Arc<Toolbox>,
-    pub memory: Arc<Memory>,
-    pub revision: Arc<Revision>,
-    pub namespace: Namespace,
-    pub run: RunId,
-    pub folder: tempfile::TempDir,
+pub(crate) struct World {
+    pub(crate) toolbox: Arc<Toolbox>,
+    pub(crate) memory: Arc<Memory>,
+    pub(crate) revision: Arc<Revision>,
+    pub(crate) namespace: Namespace,
+    pub(crate) run: RunId,
+    pub(crate) folder: tempfile::TempDir,
 }
 
 /// The limits of a call.
 #[derive(Debug, Clone, Copy)]
-pub struct Limits {
-    pub timeout: Duration,
-    pub bytes: usize,
+pub(crate) struct Limits {
+    pub(crate) timeout: Duration,
+    pub(crate) bytes: usize,
 }
 
 impl Default for Limits {
@@ -94,17 +92,17 @@ impl Default for Limits {
     }
 }
 
-pub fn settings() -> ToolboxSettings {
+pub(crate) fn settings() -> ToolboxSettings {
     ToolboxSettings::default()
 }
 
 impl World {
     /// An agent whose bundle has these further lines.
-    pub fn new(lines: &str) -> Self {
+    pub(crate) fn new(lines: &str) -> Self {
         Self::with(lines, &settings())
     }
 
-    pub fn with(lines: &str, settings: &ToolboxSettings) -> Self {
+    pub(crate) fn with(lines: &str, settings: &ToolboxSettings) -> Self {
         let memory = Arc::new(Memory::default());
         let toolbox = Toolbox::new(settings, memory.clone(), memory.clone());
         Self {
@@ -118,11 +116,11 @@ impl World {
     }
 
     /// An agent with the test server under the name `t`, in a mode, with a ledger.
-    pub fn stdio(mode: &str) -> Self {
+    pub(crate) fn stdio(mode: &str) -> Self {
         Self::stdio_with(mode, "", &settings())
     }
 
-    pub fn stdio_with(mode: &str, more: &str, settings: &ToolboxSettings) -> Self {
+    pub(crate) fn stdio_with(mode: &str, more: &str, settings: &ToolboxSettings) -> Self {
         let mut world = Self::with("", settings);
         let ledger = world.ledger();
         world.revision = Arc::new(revision(&format!(
@@ -132,17 +130,17 @@ impl World {
         world
     }
 
-    pub fn ledger(&self) -> std::path::PathBuf {
+    pub(crate) fn ledger(&self) -> std::path::PathBuf {
         self.folder.path().join("ledger")
     }
 
     /// The lines of the ledger.
-    pub fn noted(&self) -> Vec<String> {
+    pub(crate) fn noted(&self) -> Vec<String> {
         lines(&self.ledger())
     }
 
     /// Waits until the ledger holds a line that starts so, and returns its rest.
-    pub async fn await_note(&self, start: &str) -> String {
+    pub(crate) async fn await_note(&self, start: &str) -> String {
         tokio::time::timeout(Duration::from_secs(20), async {
             loop {
                 let found = self
@@ -159,14 +157,14 @@ impl World {
         .expect("the line is noted in time")
     }
 
-    pub async fn list(&self) -> Arc<ToolSet> {
+    pub(crate) async fn list(&self) -> Arc<ToolSet> {
         self.toolbox
             .list(&self.namespace, &self.revision, &self.run)
             .await
             .unwrap()
     }
 
-    pub async fn list_error(&self) -> String {
+    pub(crate) async fn list_error(&self) -> String {
         self.toolbox
             .list(&self.namespace, &self.revision, &self.run)
             .await
@@ -174,7 +172,13 @@ impl World {
             .to_string()
     }
 
-    pub fn request(&self, set: &ToolSet, tool: &str, args: &str, limits: Limits) -> ToolRequest {
+    pub(crate) fn request(
+        &self,
+        set: &ToolSet,
+        tool: &str,
+        args: &str,
+        limits: Limits,
+    ) -> ToolRequest {
         ToolRequest {
             namespace: self.namespace.clone(),
             agent: AgentName::new("a").unwrap(),
@@ -189,23 +193,23 @@ impl World {
     }
 
     /// Lists, and calls a tool of what is listed.
-    pub async fn call(&self, tool: &str, args: &str) -> ToolReply {
+    pub(crate) async fn call(&self, tool: &str, args: &str) -> ToolReply {
         self.call_within(tool, args, Limits::default()).await
     }
 
-    pub async fn call_within(&self, tool: &str, args: &str, limits: Limits) -> ToolReply {
+    pub(crate) async fn call_within(&self, tool: &str, args: &str, limits: Limits) -> ToolReply {
         let set = self.list().await;
         self.send(self.request(&set, tool, args, limits)).await
     }
 
-    pub async fn send(&self, request: ToolRequest) -> ToolReply {
+    pub(crate) async fn send(&self, request: ToolRequest) -> ToolReply {
         self.toolbox
             .call(&self.revision, request, Fence::new(|| true))
             .await
     }
 }
 
-pub fn revision(lines: &str) -> Revision {
+pub(crate) fn revision(lines: &str) -> Revision {
     let bundle = Bundle::parse(&format!("name: a\ninstructions: test\n{lines}")).unwrap();
     Revision {
         id: RevisionId::new(bundle.revision_hash()).unwrap(),
@@ -214,7 +218,7 @@ pub fn revision(lines: &str) -> Revision {
     }
 }
 
-pub fn lines(path: &Path) -> Vec<String> {
+pub(crate) fn lines(path: &Path) -> Vec<String> {
     std::fs::read_to_string(path)
         .unwrap_or_default()
         .lines()
@@ -223,7 +227,7 @@ pub fn lines(path: &Path) -> Vec<String> {
 }
 
 #[track_caller]
-pub fn assert_ok(reply: &ToolReply, content: &str) {
+pub(crate) fn assert_ok(reply: &ToolReply, content: &str) {
     assert_eq!(
         (reply.outcome, reply.content.as_str()),
         (ToolOutcome::Ok, content)
@@ -231,20 +235,24 @@ pub fn assert_ok(reply: &ToolReply, content: &str) {
 }
 
 #[track_caller]
-pub fn assert_says(text: &str, parts: &[&str]) {
+pub(crate) fn assert_says(text: &str, parts: &[&str]) {
     for part in parts {
         assert!(text.contains(part), "{part:?} is not in {text:?}");
     }
 }
 
-/// Whether a process of this id runs (a zombie does not).
-pub fn runs(pid: u32) -> bool {
-    std::fs::read_to_string(format!("/proc/{pid}/stat"))
-        .is_ok_and(|stat| !stat.rsplit(") ").next().unwrap_or("Z").starts_with('Z'))
+/// Whether a process of this id runs. A zombie does not, once the last of its threads is gone:
+/// until then its pipes are open.
+pub(crate) fn runs(pid: u32) -> bool {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count);
+    let state = std::fs::read_to_string(format!("/proc/{pid}/stat"))
+        .ok()
+        .and_then(|stat| stat.rsplit(") ").next()?.chars().next());
+    threads > 1 || state.is_some_and(|state| state != 'Z')
 }
 
 /// Waits until a process has ended.
-pub async fn await_end(pid: u32) {
+pub(crate) async fn await_end(pid: u32) {
     tokio::time::timeout(Duration::from_secs(20), async {
         while runs(pid) {
             tokio::time::sleep(Duration::from_millis(10)).await;

@@ -1,10 +1,9 @@
 //! Built-in and control tools.
 
-mod world;
-
 use sayso_driver::{Fence, ToolKind, Tools};
 use sayso_run::ToolOutcome;
-use world::{Limits, World, assert_ok, assert_says};
+
+use crate::world::{Limits, World, assert_ok, assert_says};
 
 const GRANTS: &str = "interaction: true\nbuiltins: [create_artifact]\n";
 

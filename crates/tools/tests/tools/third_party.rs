@@ -1,14 +1,13 @@
 //! MCP servers that others wrote. `cargo xtask test` installs them and says where they are.
 
-mod world;
-
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use sayso_run::ToolOutcome;
-use world::{World, assert_says};
+
+use crate::world::{World, assert_says};
 
 /// What `cargo xtask test` sets. A missing server is a failure: a skipped test would look like a
 /// passed one.

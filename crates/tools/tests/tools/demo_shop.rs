@@ -1,11 +1,10 @@
 //! The demo's shop as an agent sees it.
 
-mod world;
-
 use sayso_driver::Tools;
 use sayso_run::ToolOutcome;
 use sayso_tools::demo_shop::{Cents, STATE_ENV, Shop};
-use world::{World, assert_says};
+
+use crate::world::{self, World, assert_says};
 
 fn world(state: &std::path::Path) -> World {
     World::new(&format!(

@@ -1,9 +1,5 @@
 //! MCP servers over streamable HTTP.
 
-#[path = "../test-server/handler.rs"]
-mod handler;
-mod world;
-
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -14,13 +10,15 @@ use axum::extract::Request;
 use axum::http::StatusCode;
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
-use handler::TestServer;
+
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
-use sayso_driver::Fence;
+use sayso_driver::{Fence, Tools};
 use sayso_run::ToolOutcome;
 use tokio::net::TcpListener;
-use world::{Limits, World, assert_ok, assert_says};
+
+use crate::handler::TestServer;
+use crate::world::{self, Limits, World, assert_ok, assert_says};
 
 /// A server on a port of this machine, stopped when dropped.
 struct Host {
