@@ -1,9 +1,11 @@
 //! Developer commands of this repository: `cargo xtask <command>`.
 //!
 //! - `test` gets the machine ready, starts what the tests need and runs every test;
-//! - `check` holds the code to its rules: format, lints, licences, documents, architecture.
+//! - `check` holds the code to its rules: format, lints, licences, documents, architecture;
+//! - `bench` measures gated runs and prints one JSON line.
 
 mod account;
+mod bench;
 mod cargo;
 mod check;
 mod nats;
@@ -32,19 +34,32 @@ enum Task {
     Test(test::Arguments),
     /// Holds the code to its rules and prints a table of what is kept and what is not.
     Check(check::Arguments),
+    /// Measures gated runs and prints one JSON line.
+    Bench(bench::Arguments),
+    /// The tool that the measured agent calls: an MCP server over standard input and output.
+    #[command(hide = true)]
+    BenchTool,
 }
 
 fn main() -> ExitCode {
-    let command = CommandLine::parse().command;
+    match CommandLine::parse().command {
+        Task::Test(arguments) => command(|processes| test::run(processes, &arguments)),
+        Task::Check(arguments) => command(|processes| check::run(processes, &arguments)),
+        Task::Bench(arguments) => command(|processes| bench::run(processes, &arguments)),
+        Task::BenchTool => match bench::tool::serve() {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => failed(&error),
+        },
+    }
+}
+
+/// Runs a command that starts processes, and sees to it that none outlives it.
+fn command(run: impl FnOnce(&Processes) -> anyhow::Result<ExitCode>) -> ExitCode {
     let processes = match Processes::install() {
         Ok(processes) => processes,
         Err(error) => return failed(&error),
     };
-    let code = match command {
-        Task::Test(arguments) => test::run(&processes, &arguments),
-        Task::Check(arguments) => check::run(&processes, &arguments),
-    };
-    match code {
+    match run(&processes) {
         Ok(code) => code,
         // As a shell reports a command that Ctrl-C ended.
         Err(_) if processes.interrupted() => {

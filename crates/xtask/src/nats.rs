@@ -31,9 +31,10 @@ pub(crate) fn on_path(processes: &Processes) -> Result<Option<(PathBuf, String)>
 /// A running server. Dropping it stops the server and removes its folder.
 pub(crate) struct Nats {
     // Dropped in this order: first the server, then what it lives on.
-    _server: Server,
+    server: Server,
     _folder: TempDir,
     url: String,
+    monitor: u16,
 }
 
 impl Nats {
@@ -45,17 +46,18 @@ impl Nats {
             .context("cannot make a temporary folder")?;
         let mut last = None;
         for _ in 0..ATTEMPTS {
-            let port = free_port()?;
-            match serve(processes, program, folder.path(), port) {
+            let (port, monitor) = (free_port()?, free_port()?);
+            match serve(processes, program, folder.path(), port, monitor) {
                 Ok(server) => {
-                    println!(
+                    eprintln!(
                         "nats: 127.0.0.1:{port}, data in {}",
                         folder.path().display()
                     );
                     return Ok(Self {
-                        _server: server,
+                        server,
                         _folder: folder,
                         url: format!("nats://127.0.0.1:{port}"),
+                        monitor,
                     });
                 }
                 Err(error) => last = Some(error),
@@ -71,13 +73,30 @@ impl Nats {
     pub(crate) fn url(&self) -> &str {
         &self.url
     }
+
+    /// The port on which the server tells what it does, over HTTP.
+    pub(crate) fn monitor(&self) -> u16 {
+        self.monitor
+    }
+
+    /// The server's process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.server.pid()
+    }
 }
 
-fn serve(processes: &Processes, program: &Path, folder: &Path, port: u16) -> Result<Server> {
+fn serve(
+    processes: &Processes,
+    program: &Path,
+    folder: &Path,
+    port: u16,
+    monitor: u16,
+) -> Result<Server> {
     let log = File::create(folder.join("log")).context("cannot make the log")?;
     let mut command = server_command(program, None)?;
     command
         .args(["--addr", "127.0.0.1", "--port", &port.to_string()])
+        .args(["--http_port", &monitor.to_string()])
         .arg("--jetstream")
         .arg("--store_dir")
         .arg(folder.join("jetstream"))

@@ -23,14 +23,25 @@ const ATTEMPTS: usize = 3;
 /// A running server. Dropping it stops the server and removes its folder.
 pub(crate) struct Postgres {
     // Dropped in this order: first the server, then what it lives on.
-    _server: Server,
+    server: Server,
     _folder: TempDir,
+    port: u16,
+    password: String,
     url: String,
 }
 
 impl Postgres {
     /// Starts a server with the programs in `programs` (`postgres`, `initdb`).
     pub(crate) fn start(processes: &Processes, programs: &Path) -> Result<Self> {
+        Self::start_with(processes, programs, &[])
+    }
+
+    /// Starts a server with further arguments.
+    pub(crate) fn start_with(
+        processes: &Processes,
+        programs: &Path,
+        arguments: &[&str],
+    ) -> Result<Self> {
         let account = Account::unprivileged()?;
         let folder = tempfile::Builder::new()
             .prefix("sayso-postgres-")
@@ -46,16 +57,18 @@ impl Postgres {
         let mut last = None;
         for _ in 0..ATTEMPTS {
             let port = free_port()?;
-            match home.serve(processes, port) {
+            match home.serve(processes, port, arguments) {
                 Ok(server) => {
-                    println!(
+                    eprintln!(
                         "postgres: 127.0.0.1:{port}, data in {}",
                         folder.path().display()
                     );
                     return Ok(Self {
-                        _server: server,
+                        server,
                         _folder: folder,
+                        port,
                         url: format!("postgres://postgres:{password}@127.0.0.1:{port}/postgres"),
+                        password,
                     });
                 }
                 Err(error) => last = Some(error),
@@ -70,6 +83,27 @@ impl Postgres {
     /// The address of the superuser's database.
     pub(crate) fn url(&self) -> &str {
         &self.url
+    }
+
+    /// The address of another database, for the superuser.
+    pub(crate) fn url_of(&self, database: &str) -> String {
+        let Self { port, password, .. } = self;
+        format!("postgres://postgres:{password}@127.0.0.1:{port}/{database}")
+    }
+
+    /// The variables by which PostgreSQL's own programs find the server and get in.
+    pub(crate) fn environment(&self) -> [(&'static str, String); 4] {
+        [
+            ("PGHOST", "127.0.0.1".to_owned()),
+            ("PGPORT", self.port.to_string()),
+            ("PGUSER", "postgres".to_owned()),
+            ("PGPASSWORD", self.password.clone()),
+        ]
+    }
+
+    /// The process that all of the server's processes come from.
+    pub(crate) fn pid(&self) -> u32 {
+        self.server.pid()
     }
 }
 
@@ -110,7 +144,7 @@ impl Home<'_> {
             .context("cannot make a PostgreSQL cluster")
     }
 
-    fn serve(&self, processes: &Processes, port: u16) -> Result<Server> {
+    fn serve(&self, processes: &Processes, port: u16, arguments: &[&str]) -> Result<Server> {
         let log = File::create(self.log()).context("cannot make the log")?;
         let mut command = server_command(&self.programs.join("postgres"), self.account)?;
         command
@@ -128,6 +162,7 @@ impl Home<'_> {
                 "--full_page_writes=on",
             ])
             .args(["--shared_buffers=256MB", "--max_wal_size=4GB"])
+            .args(arguments)
             .current_dir(self.folder)
             .stdout(log.try_clone()?)
             .stderr(log);
@@ -155,7 +190,7 @@ fn is_ready(status: &Path) -> bool {
 }
 
 /// 128 bits from the operating system, in hexadecimal digits.
-fn random_word() -> Result<String> {
+pub(crate) fn random_word() -> Result<String> {
     let mut bytes = [0; 16];
     File::open("/dev/urandom")
         .and_then(|mut source| source.read_exact(&mut bytes))

@@ -236,6 +236,11 @@ impl Server {
         })
     }
 
+    /// The server's process id.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Waits until `ready` says so. An error if the server ends first, at the deadline, or if
     /// someone asked this program to stop.
     pub(crate) fn wait_until(

@@ -165,10 +165,10 @@ impl<'a> Toolbox<'a> {
         // Virtual environments hold absolute paths, so a checkout that moved installs anew.
         let pins = format!("{}\n{pins}\n", folder.display());
         if fs::read_to_string(&stamp).is_ok_and(|there| there == pins) {
-            println!("tools: {what} (in .tools/{name})");
+            eprintln!("tools: {what} (in .tools/{name})");
             return Ok(folder);
         }
-        println!("tools: installing {what} into .tools/{name}");
+        eprintln!("tools: installing {what} into .tools/{name}");
         if folder.exists() {
             fs::remove_dir_all(&folder)
                 .with_context(|| format!("cannot remove {}", folder.display()))?;
@@ -181,5 +181,5 @@ impl<'a> Toolbox<'a> {
 }
 
 fn found_at(name: &str, version: &str, path: &Path) {
-    println!("tools: {name} {version} at {}", path.display());
+    eprintln!("tools: {name} {version} at {}", path.display());
 }

@@ -165,13 +165,13 @@ pub(crate) fn require(processes: &Processes, wanted: &BTreeSet<Program>) -> Resu
             packages.join(" ")
         );
     };
-    println!(
+    eprintln!(
         "tools: {} missing; installing with apt-get: {}",
         names(&missing),
         packages.join(" ")
     );
     if missing.contains(&Program::Postgres) {
-        println!("tools: the package may start a PostgreSQL of its own; the tests do not use it");
+        eprintln!("tools: the package may start a PostgreSQL of its own; the tests do not use it");
     }
     processes.succeed(apt().args(["-q", "update"]))?;
     processes.succeed(

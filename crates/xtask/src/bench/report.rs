@@ -1,0 +1,144 @@
+//! The one line.
+
+use anyhow::Result;
+use serde_json::{Map, Value, json};
+
+use super::house::{Counts, House};
+use super::machine;
+use super::phases::{Measured, Paused, Phase};
+use super::tool::GatedTool;
+use super::{MANY, quantile::Latencies};
+
+/// Everything that was measured, as one line of JSON. Times are in milliseconds and memory in MiB
+/// unless a key says otherwise.
+pub(super) fn line(
+    house: &House,
+    measured: &Measured,
+    tool: GatedTool,
+    quick: bool,
+    date: &str,
+) -> Result<String> {
+    let floor = &measured.floor;
+    let commit = floor.commit.quantile(0.5);
+    let mut many = phase(&measured.many);
+    many.insert(
+        "floor_commits_per_run".to_owned(),
+        rounded(floor.together / rate(&measured.many)),
+    );
+    let mut one = phase(&measured.one);
+    one.insert(
+        "floor_commits_per_approve_to_done".to_owned(),
+        rounded(measured.one.approved_to_done.quantile(0.5) / commit),
+    );
+    let line = json!({
+        "bench": "gated runs",
+        "date": date,
+        "measures": if quick { "nothing: --quick" } else { "speed" },
+        "machine": machine::described(),
+        "processes": if house.is_embedded() { "one" } else { "six" },
+        "database": house.database()?,
+        "tool": tool.described(),
+        "floor": {
+            "commits_per_s_1": rounded(floor.alone),
+            "commits_per_s_64": rounded(floor.together),
+            "commit_ms": quantiles(&floor.commit),
+        },
+        format!("in_flight_{MANY}"): many,
+        "in_flight_1": one,
+        "counted_per_run": measured.counted.as_ref().map(|counted| json!({
+            "statements": per_run(counted.statements.all as f64, counted.runs),
+            "appends": per_run(counted.statements.appends as f64, counted.runs),
+        })),
+        "resident_mib_idle": rounded(measured.idle_mib),
+        "paused": measured.paused.as_ref().map(paused),
+    });
+    Ok(line.to_string())
+}
+
+fn phase(phase: &Phase) -> Map<String, Value> {
+    let by: Map<String, Value> = phase
+        .cpu
+        .iter()
+        .map(|(who, seconds)| ((*who).to_owned(), per_run(seconds * 1000.0, phase.runs)))
+        .collect();
+    let all: f64 = phase.cpu.iter().map(|(_, seconds)| seconds).sum();
+    let mut told = Map::new();
+    told.insert("runs".to_owned(), phase.runs.into());
+    told.insert("runs_per_s".to_owned(), rounded(rate(phase)));
+    told.insert(
+        "approve_to_done_ms".to_owned(),
+        quantiles(&phase.approved_to_done),
+    );
+    told.insert(
+        "cpu_ms_per_run".to_owned(),
+        per_run(all * 1000.0, phase.runs),
+    );
+    told.insert("cpu_ms_per_run_by".to_owned(), by.into());
+    if let Some((before, after)) = &phase.counts {
+        told.insert("per_run".to_owned(), counts(before, after, phase.runs));
+    }
+    told
+}
+
+fn counts(before: &Counts, after: &Counts, runs: usize) -> Value {
+    let each = |before: u64, after: u64| per_run(after.saturating_sub(before) as f64, runs);
+    let kib = after.written.log.saturating_sub(before.written.log) as f64 / 1024.0;
+    json!({
+        "commits": each(before.written.commits, after.written.commits),
+        "log_kib": per_run(kib, runs),
+        "messages_sent": each(before.messages.sent, after.messages.sent),
+        "messages_delivered": each(before.messages.delivered, after.messages.delivered),
+        "messages_stored": each(before.messages.stored, after.messages.stored),
+    })
+}
+
+fn paused(paused: &Paused) -> Value {
+    json!({
+        "runs": paused.runs,
+        "resident_mib_before": rounded(paused.before_mib),
+        "resident_mib_after": rounded(paused.after_mib),
+        "resume_ms": quantiles(&paused.resume),
+    })
+}
+
+fn quantiles(latencies: &Latencies) -> Value {
+    json!({
+        "p50": rounded(latencies.quantile(0.5)),
+        "p99": rounded(latencies.quantile(0.99)),
+    })
+}
+
+fn rate(phase: &Phase) -> f64 {
+    phase.runs as f64 / phase.took.as_secs_f64()
+}
+
+fn per_run(all: f64, runs: usize) -> Value {
+    rounded(all / runs as f64)
+}
+
+/// Three digits are more than the machine's drift leaves standing.
+fn rounded(value: f64) -> Value {
+    let digits = if value.abs() >= 100.0 {
+        1.0
+    } else if value.abs() >= 10.0 {
+        10.0
+    } else if value.abs() >= 1.0 {
+        100.0
+    } else {
+        1000.0
+    };
+    json!((value * digits).round() / digits)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_keep_about_three_digits() {
+        assert_eq!(rounded(1683.4), json!(1683.0));
+        assert_eq!(rounded(18.34), json!(18.3));
+        assert_eq!(rounded(2.345), json!(2.35));
+        assert_eq!(rounded(0.1349), json!(0.135));
+    }
+}
