@@ -20,6 +20,7 @@ mod lists;
 mod marks;
 mod repositories;
 mod unclear;
+mod views;
 
 /// Runs each test over both databases.
 macro_rules! on_both_databases {
