@@ -716,7 +716,13 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
             return Ok(Turn::Ended(Driven::NothingOwed));
         }
         match self.flush(true, None).await? {
-            Flushed::Durable => Ok(Turn::Ended(Driven::Parked)),
+            Flushed::Durable => {
+                let state = self.session.state();
+                if state.status().is_terminal() {
+                    self.driver.tools.ended(state.run()).await;
+                }
+                Ok(Turn::Ended(Driven::Parked))
+            }
             Flushed::Moved | Flushed::Lost => Ok(Turn::Again),
         }
     }

@@ -211,6 +211,9 @@ pub trait Tools: Send + Sync + 'static {
     /// Checks exact argument bytes against the schema: what is wrong, for the model (S3.7).
     fn check(&self, tool: &ToolDefinition, args: &str) -> Result<(), String>;
 
+    /// The run has ended: nothing is kept for it any more.
+    fn ended(&self, run: &RunId) -> impl Future<Output = ()> + Send;
+
     /// Sends a call. `fence` is asked right before the first byte goes out: if it says no, nothing
     /// is sent and the outcome is [`ToolOutcome::Unreachable`].
     fn call(

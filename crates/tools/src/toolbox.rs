@@ -260,6 +260,10 @@ impl Tools for Toolbox {
         self.sets.stored(set).await
     }
 
+    async fn ended(&self, run: &RunId) {
+        self.release(run).await;
+    }
+
     fn check(&self, tool: &ToolDefinition, args: &str) -> Result<(), String> {
         let numbers = match tool.kind {
             ToolKind::Mcp => Numbers::MustSurvive,
