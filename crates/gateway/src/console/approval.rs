@@ -1,0 +1,220 @@
+//! One approval: all that a reviewer needs (S6.3), and the decision.
+
+use axum::extract::{Path, Query, State};
+use axum::response::{IntoResponse, Redirect, Response};
+use http::StatusCode;
+use maud::{Markup, html};
+use sayso_run::Timestamp;
+use sayso_service::error::{Coded, Kind};
+use sayso_wire::v1;
+use sayso_wire::v1::approval_service_server::ApprovalService;
+use serde::Deserialize;
+
+use super::Console;
+use super::page::{Refused, form_value, notice, once, page};
+use super::posted::Posted;
+use super::text::{LONG, cut, distance, shown, spoken};
+use super::visitor::Visitor;
+
+const GET: &str = "/sayso.v1.ApprovalService/GetApproval";
+const DECIDE: &str = "/sayso.v1.ApprovalService/DecideApproval";
+
+/// How much is shown.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct HowMuch {
+    /// All of it, if it says anything.
+    #[serde(default)]
+    all: String,
+}
+
+/// The page.
+pub(super) async fn show(
+    State(console): State<Console>,
+    Path(id): Path<String>,
+    Query(how_much): Query<HowMuch>,
+    visitor: Visitor,
+) -> Result<Markup, Refused> {
+    let all = !how_much.all.is_empty();
+    Ok(view(&console, &visitor, id, all, None).await?)
+}
+
+/// Decides it, and shows what came of it.
+pub(super) async fn decide(
+    State(console): State<Console>,
+    Path(id): Path<String>,
+    posted: Posted,
+) -> Result<Response, Refused> {
+    let Posted {
+        visitor,
+        mut fields,
+    } = posted;
+    let verdict = v1::Verdict::from_word(&fields.take("verdict"));
+    let request = v1::DecideApprovalRequest {
+        approval_id: id.clone(),
+        verdict: verdict.unwrap_or_default().into(),
+        reason: fields.take("reason"),
+        message: fields.take("message"),
+        idempotency_key: fields.take("key"),
+    };
+    let decided = console.api.decide_approval(visitor.ask(DECIDE, request)?);
+    match decided.await {
+        Ok(_) => Ok(Redirect::to(&format!("/approvals/{id}")).into_response()),
+        Err(status) => {
+            let refused = Coded::from_status(&status);
+            let shown = view(&console, &visitor, id, false, Some(&refused)).await?;
+            Ok((status_of(&refused), shown).into_response())
+        }
+    }
+}
+
+/// A decision that came too late meets a record, which is a conflict to a browser.
+fn status_of(refused: &Coded) -> StatusCode {
+    match refused.kind {
+        Kind::Precondition => StatusCode::CONFLICT,
+        kind => kind.http(),
+    }
+}
+
+async fn view(
+    console: &Console,
+    visitor: &Visitor,
+    id: String,
+    all: bool,
+    refused: Option<&Coded>,
+) -> Result<Markup, Coded> {
+    let request = v1::GetApprovalRequest { approval_id: id };
+    let got = console.api.get_approval(visitor.ask(GET, request)?).await;
+    let got = got.map_err(|status| Coded::from_status(&status))?;
+    let approval = got.into_inner().approval;
+    let approval = approval.ok_or_else(crate::refuse::no_approval)?;
+    let now = console.now();
+    let body = html! {
+        p.trail { a href="/" { "Inbox" } }
+        h1 { bdi { (cut(&approval.summary, LONG)) } }
+        @if let Some(refused) = refused { (notice(refused)) }
+        (standing(&approval, now))
+        (arguments(&approval, all))
+        (facts(&approval, all, now))
+        (decision(&approval, visitor))
+    };
+    Ok(page("Approval", visitor, &body))
+}
+
+/// Where it stands; once decided, who decided, when, why, and what came of it.
+fn standing(approval: &v1::Approval, now: Timestamp) -> Markup {
+    let word = approval.status().word();
+    let pending = approval.status() == v1::ApprovalStatus::Pending;
+    html! {
+        p.standing role="status" {
+            span class=(format!("badge {word}")) { (spoken(word)) }
+            @if pending {
+                " Asked " (distance(approval.requested_at.as_ref(), now))
+                ", expires " (distance(approval.expires_at.as_ref(), now)) "."
+            } @else {
+                @match &approval.decided_by {
+                    Some(by) => { " by " strong { (shown(by)) } ", " }
+                    None => " ",
+                }
+                (distance(approval.decided_at.as_ref(), now))
+                @let cause = approval.closed_cause().word();
+                @if !cause.is_empty() && cause != "person" { ", because: " (spoken(cause)) }
+                ". The call: " strong { (spoken(approval.action_status().word())) } "."
+            }
+        }
+        @if let Some(reason) = &approval.decision_reason {
+            blockquote.text { (cut(reason, LONG)) }
+        }
+    }
+}
+
+/// The exact arguments. They are laid out from left to right, whatever they hold.
+fn arguments(approval: &v1::Approval, all: bool) -> Markup {
+    let args = cut(&approval.args_json, if all { usize::MAX } else { LONG });
+    html! {
+        section {
+            h2 { "What would run" }
+            p { code.tool { (shown(&approval.tool)) } }
+            pre.text dir="ltr" tabindex="0" aria-label="Exact arguments" { (args) }
+            @if args.is_cut() { (show_all(approval)) }
+        }
+    }
+}
+
+fn show_all(approval: &v1::Approval) -> Markup {
+    html! { p { a href=(format!("/approvals/{}?all=yes", approval.id)) { "Show all" } } }
+}
+
+fn facts(approval: &v1::Approval, all: bool, now: Timestamp) -> Markup {
+    let task = cut(&approval.task_input, if all { usize::MAX } else { LONG });
+    html! {
+        section {
+            h2 { "Why it asks" }
+            p { bdi { (cut(&approval.reason, LONG)) } }
+            dl.facts {
+                div { dt { "Rule" } dd { code { (shown(&approval.rule)) } } }
+                div { dt { "Agent" } dd { (shown(&approval.agent)) } }
+                div { dt { "Asked by" } dd { (shown(&approval.requester)) } }
+                div { dt { "Trust" } dd { (approval.trust().word()) } }
+                div { dt { "Asked" } dd { (distance(approval.requested_at.as_ref(), now)) } }
+                div { dt { "Expires" } dd { (distance(approval.expires_at.as_ref(), now)) } }
+                div {
+                    dt { "Run" }
+                    dd { a href=(format!("/runs/{}", approval.run_id)) { (shown(&approval.run_id)) } }
+                }
+                div { dt { "Call" } dd { code { (shown(&approval.call_id)) } } }
+                div.wide { dt { "Bound to" } dd { code.digest { (approval.digest) } } }
+            }
+        }
+        section {
+            h2 { "The task" }
+            div.text dir="auto" { (task) }
+            @if task.is_cut() { (show_all(approval)) }
+        }
+    }
+}
+
+/// The form, or why there is none.
+fn decision(approval: &v1::Approval, visitor: &Visitor) -> Markup {
+    if approval.status() != v1::ApprovalStatus::Pending {
+        return html! {};
+    }
+    if approval.requester == visitor.caller().principal.as_str() {
+        return own_request();
+    }
+    if let Some(lacks) = visitor.lacks(DECIDE) {
+        return html! { section { h2 { "Decide" } p.notice { (shown(&lacks.message)) } } };
+    }
+    html! {
+        section.decide {
+            h2 #decide { "Decide" }
+            form method="post" action=(format!("/approvals/{}/decide", approval.id))
+                aria-labelledby="decide" {
+                (form_value(visitor))
+                (once())
+                label for="reason" { "Reason " span.hint { "optional; recorded, and told to the agent if you deny" } }
+                textarea #reason name="reason" rows="2" {}
+                label for="message" { "Message to the agent " span.hint { "optional; the run goes on with it" } }
+                textarea #message name="message" rows="2" {}
+                div.buttons {
+                    button.good name="verdict" value="approve" { "Approve" }
+                    button.bad name="verdict" value="deny" { "Deny" }
+                }
+            }
+        }
+    }
+}
+
+fn own_request() -> Markup {
+    html! {
+        section {
+            h2 { "Decide" }
+            div.notice {
+                p { "You asked for this run, and nobody decides their own request." }
+                p {
+                    "Another person can, with a token of their own: "
+                    code { "sayso token create --name NAME --scope approver" }
+                }
+            }
+        }
+    }
+}
