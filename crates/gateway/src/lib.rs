@@ -14,6 +14,7 @@
 //! | [`auth`] | tokens, scopes, and the one table of which method needs which (S6.11) |
 //! | [`tokens`] | makes and revokes tokens |
 //! | `audit` | writes down who changed what, and refused decisions (S10.8) |
+//! | `console` | the web pages |
 //! | `watch` | many watchers over one subscription (S2.4) |
 //! | `request`, `page`, `refuse`, `show` | what comes in, pages, errors, what goes out |
 
@@ -21,6 +22,8 @@ mod api;
 mod audit;
 pub mod auth;
 mod config;
+mod console;
+mod current;
 mod page;
 mod reflection;
 mod refuse;
@@ -46,6 +49,7 @@ use tonic::service::Routes;
 
 use auth::Authenticator;
 pub use config::GatewayConfig;
+use current::CurrentRevisions;
 use watch::Watching;
 
 /// What a gateway is made of.
@@ -88,6 +92,7 @@ pub struct Gateway {
 pub(crate) struct Shared {
     pub(crate) store: Store,
     pub(crate) auth: Authenticator,
+    pub(crate) current: CurrentRevisions,
     pub(crate) watching: Watching,
     pub(crate) key: ChainKey,
     pub(crate) keys: ChainKeys,
@@ -136,6 +141,7 @@ impl Gateway {
         } = parts;
         let shared = Arc::new(Shared {
             auth: Authenticator::new(store.clone()),
+            current: CurrentRevisions::default(),
             watching: Watching::new(store.clone(), bus, config.look_every),
             store,
             key,
@@ -155,7 +161,7 @@ impl Gateway {
 
     /// What is answered over plain HTTP.
     pub fn router(&self) -> Router {
-        Router::new()
+        console::router(&self.shared)
     }
 
     /// Who may call, for whoever checks sessions of another kind.

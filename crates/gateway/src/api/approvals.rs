@@ -147,13 +147,13 @@ async fn decide(
     check.text("message", &asked.message);
     check.key(&asked.idempotency_key);
     check.done()?;
-    let row = visible_approval(shared, session, &approval.expect(CHECKED)).await?;
+    let run = run_of(shared, session, &approval.expect(CHECKED)).await?;
     let message = decision::given(asked.message);
     let request = internal::RespondRequest {
         caller: Some(on_behalf(session)?),
-        run_id: row.run.to_string(),
+        run_id: run.to_string(),
         decisions: vec![v1::Decision {
-            target: Some(Target::ApprovalId(asked.approval_id)),
+            target: Some(Target::ApprovalId(asked.approval_id.clone())),
             verdict: asked.verdict,
             reason: asked.reason,
         }],
@@ -166,7 +166,10 @@ async fn decide(
     let answer = answer.map_err(|status| refuse::sibling("approval hub", &status))?;
     let answer = answer.into_inner();
     Ok(v1::DecideApprovalResponse {
-        outcome: answer.outcomes.into_iter().next(),
+        outcome: answer
+            .outcomes
+            .into_iter()
+            .find(|outcome| outcome.approval_id == asked.approval_id),
         run_id: answer.run_id,
         run_status: answer.run_status,
         last_sequence: answer.last_sequence,
@@ -230,6 +233,17 @@ fn check_response(asked: &v1::RespondToRunRequest) -> Result<(), Coded> {
         .field("seen_sequence", "is required with a decision by tool"));
     }
     Ok(())
+}
+
+/// The run of an approval of the caller's namespace; an approver reaches all of it.
+async fn run_of(shared: &Shared, session: &Session, approval: &ApprovalId) -> Result<RunId, Coded> {
+    match shared
+        .watching
+        .run_of(&session.caller().namespace, approval)
+    {
+        Some(run) => Ok(run),
+        None => Ok(visible_approval(shared, session, approval).await?.run),
+    }
 }
 
 /// An approval that the caller may see. What is not there, another namespace's, or out of reach,

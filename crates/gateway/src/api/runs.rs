@@ -27,6 +27,7 @@ impl RunService for Api {
         request: Request<v1::StartRunRequest>,
     ) -> Result<Response<v1::StartRunResponse>, Status> {
         let session = Session::of(&request);
+        let traceparent = traceparent(&request);
         let asked = request.into_inner();
         let mut check = Check::new();
         let agent = check.id::<AgentName>("agent", &asked.agent);
@@ -36,9 +37,8 @@ impl RunService for Api {
         let agent = agent.expect(CHECKED);
 
         let namespace = &session.caller().namespace;
-        let current = self.0.store.agents().get(namespace, &agent).await;
-        let current = current.map_err(|error| refuse::database("reading an agent", error))?;
-        let revision = current.ok_or_else(refuse::no_agent)?.revision;
+        let current = self.0.current.get(&self.0.store, namespace, &agent).await?;
+        let revision = current.ok_or_else(refuse::no_agent)?;
         let start = internal::StartRunRequest {
             caller: Some(on_behalf(&session)?),
             agent: asked.agent,
@@ -46,7 +46,7 @@ impl RunService for Api {
             input: asked.input.clone(),
             source: v1::StartSource::Start.into(),
             idempotency_key: asked.idempotency_key,
-            traceparent: propagate::traceparent().unwrap_or_default(),
+            traceparent,
         };
         let started = self.0.scheduler().start_run(start).await;
         let started = started.map_err(|status| refuse::sibling("scheduler", &status))?;
@@ -112,14 +112,16 @@ impl RunService for Api {
         let session = Session::of(&request);
         let asked = request.into_inner();
         let run = run_id(&asked.run_id)?;
-        // The place first, then the row: nothing falls between the two.
-        let mut follow = self.0.watching.follow(&run, session.lease());
-        let row = visible_run(&self.0, &session, &run).await?;
         let position = Position {
             from: asked.from_sequence,
             steps_only: asked.steps_only,
         };
-        follow.begin(position, row);
+        let sees = |requester: &PrincipalId| session.sees(requester);
+        let follow = self
+            .0
+            .watching
+            .follow(&run, session.lease(), position, sees)
+            .await?;
         let stream = unfold(follow, |mut follow| async move {
             let message = follow.next().await?;
             Some((message.map_err(Status::from), follow))
@@ -289,6 +291,33 @@ impl RunService for Api {
             result: Some(result),
         }))
     }
+}
+
+/// The trace that a start belongs to: the span of this call, or what the caller sent where this
+/// process records no spans.
+fn traceparent<T>(request: &Request<T>) -> String {
+    let sent = || {
+        request
+            .metadata()
+            .get("traceparent")?
+            .to_str()
+            .ok()
+            .map(str::to_owned)
+    };
+    let own = propagate::traceparent();
+    own.or_else(|| sent().filter(|sent| is_traceparent(sent)))
+        .unwrap_or_default()
+}
+
+/// Whether it is `vv-<32 digits>-<16 digits>-ff`.
+fn is_traceparent(text: &str) -> bool {
+    let mut parts = text.split('-');
+    let hex = |part: &str| part.bytes().all(|byte| byte.is_ascii_hexdigit());
+    [2, 32, 16, 2].into_iter().all(|length| {
+        parts
+            .next()
+            .is_some_and(|part| part.len() == length && hex(part))
+    }) && parts.next().is_none()
 }
 
 fn run_id(given: &str) -> Result<RunId, Coded> {

@@ -118,6 +118,7 @@ where
 
 /// Leaves the session in the request, if the token's scopes let it call the method at all.
 fn enter(request: &mut Request<Body>, access: &'static Access, lease: Lease) -> Result<(), Coded> {
+    check_namespace(request.headers(), lease.caller().namespace.as_str())?;
     let reach = access.reach(lease.caller().scopes);
     if !access.audited {
         reach.as_ref().map_err(Clone::clone)?;
@@ -126,6 +127,26 @@ fn enter(request: &mut Request<Body>, access: &'static Access, lease: Lease) -> 
     request.headers_mut().remove(AUTHORIZATION);
     request.extensions_mut().insert(Session::new(lease, reach));
     Ok(())
+}
+
+/// The header in which a caller may say which namespace it means.
+pub(crate) const NAMESPACE_HEADER: &str = "sayso-namespace";
+
+/// The token decides the namespace (S6.11); a caller who says that it means another one holds the
+/// wrong token, and is told before anything is done.
+fn check_namespace(headers: &HeaderMap, opened: &str) -> Result<(), Coded> {
+    let meant = headers.get_all(NAMESPACE_HEADER);
+    if meant
+        .iter()
+        .all(|meant| meant.as_bytes() == opened.as_bytes())
+    {
+        return Ok(());
+    }
+    Err(Coded::new(
+        Kind::PermissionDenied,
+        "token.other_namespace",
+        format!("This token opens the namespace `{opened}`, not the one that was named."),
+    ))
 }
 
 /// The token that a request carries.
@@ -166,6 +187,27 @@ mod tests {
             headers.append(name, value);
         }
         headers
+    }
+
+    /// S6.11: a namespace that is named must be the token's.
+    #[test]
+    fn s6_11_the_namespace_that_is_named_is_the_tokens() {
+        let named = |names: &[&str]| {
+            let mut headers = HeaderMap::new();
+            for name in names {
+                headers.append(NAMESPACE_HEADER, name.parse().unwrap());
+            }
+            check_namespace(&headers, "shop").map_err(|refused| refused.code.into_owned())
+        };
+        assert_eq!(named(&[]), Ok(()));
+        assert_eq!(named(&["shop"]), Ok(()));
+        for other in [&["Shop"][..], &[""], &["shop", "other"]] {
+            assert_eq!(
+                named(other),
+                Err("token.other_namespace".to_owned()),
+                "{other:?}"
+            );
+        }
     }
 
     #[test]

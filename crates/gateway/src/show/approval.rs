@@ -87,7 +87,7 @@ fn visible(text: &str) -> String {
 /// Characters that a reader does not see: controls but line breaks and tabs, blanks other than the
 /// common one, joiners, marks of direction, variation selectors, tags, and code points for private
 /// use or none at all.
-fn is_invisible(char: char) -> bool {
+pub(crate) fn is_invisible(char: char) -> bool {
     match char {
         '\n' | '\t' => false,
         char if char.is_control() => true,

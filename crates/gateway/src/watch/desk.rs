@@ -193,3 +193,50 @@ impl Drop for Seat {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(id: &str) -> RunId {
+        RunId::new(id).unwrap()
+    }
+
+    /// S2.4: nothing waits for a slow watcher, and it is told that it missed something once it has
+    /// read what was kept.
+    #[tokio::test]
+    async fn s2_4_a_slow_watcher_is_told_that_it_missed_something() {
+        let desk = Arc::new(Desk::default());
+        let mut slow = desk.watch(&run("run_1"));
+        let extra = 50;
+        for seq in 1..=(MAILBOX as u64 + extra) {
+            assert!(desk.awaits("run_1", seq));
+            desk.tell_step("run_1", seq, None);
+        }
+        for expected in 1..=MAILBOX as u64 {
+            match slow.next().await {
+                Found::News(News::Step { seq, .. }) => assert_eq!(seq, expected),
+                Found::News(_) | Found::Missed => panic!("step {expected} was kept"),
+            }
+        }
+        assert!(matches!(slow.next().await, Found::Missed));
+        desk.tell_head(&run("run_1"), MAILBOX as u64 + extra + 1);
+        assert!(matches!(slow.next().await, Found::News(News::Look)));
+    }
+
+    #[tokio::test]
+    async fn only_what_is_watched_and_was_not_told_is_awaited() {
+        let desk = Arc::new(Desk::default());
+        let one = desk.watch(&run("run_1"));
+        let two = desk.watch(&run("run_1"));
+        assert!(desk.awaits("run_1", 1) && !desk.awaits("run_2", 1));
+        desk.tell_step("run_1", 3, None);
+        assert!(!desk.awaits("run_1", 3) && desk.awaits("run_1", 4));
+        assert_eq!((desk.watchers(), desk.watched().len()), (2, 1));
+        drop(one);
+        assert!(desk.is_watched("run_1"));
+        drop(two);
+        assert!(!desk.is_watched("run_1"));
+        assert_eq!(desk.watchers(), 0);
+    }
+}

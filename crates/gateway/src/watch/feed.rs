@@ -6,14 +6,17 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use sayso_bus::{BusError, Event, Feed, Heard};
+use sayso_run::Namespace;
 use sayso_service::error::Coded;
-use sayso_wire::events::{self, Live};
+use sayso_wire::events::{self, ApprovalChange, Live};
 use sayso_wire::subjects;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 
 use super::Watching;
 use crate::refuse;
 
+/// The last token of the subject of an approval that is asked for.
+const REQUESTED: &str = "approval_requested";
 /// How long a failed subscription or look is left alone.
 const AGAIN_AFTER: Duration = Duration::from_millis(500);
 /// How many runs one query asks for.
@@ -83,7 +86,7 @@ fn hear(watching: &Watching, event: &Event) {
     };
     if kind.starts_with("approval_") {
         let namespace = origin.rsplit('.').nth(1).unwrap_or_default();
-        return watching.inner.approvals.hear(namespace, event);
+        return hear_approval(watching, namespace, kind, event);
     }
     let runs = &watching.inner.runs;
     let Some((run, seq)) = place(event) else {
@@ -100,6 +103,35 @@ fn hear(watching: &Watching, event: &Event) {
         }
     };
     runs.tell_step(run, seq, told);
+}
+
+/// Remembers whose an approval is when it is asked for; any change is told to those who watch.
+fn hear_approval(watching: &Watching, namespace: &str, kind: &str, event: &Event) {
+    let approvals = &watching.inner.approvals;
+    let watched = approvals.is_watched(namespace);
+    if !watched && kind != REQUESTED {
+        return;
+    }
+    let Ok(namespace) = Namespace::new(namespace) else {
+        return;
+    };
+    match events::read_approval(&event.headers) {
+        Ok(news) => {
+            if watched {
+                approvals.hear(&namespace, &news);
+            }
+            if news.change == ApprovalChange::Requested {
+                watching
+                    .inner
+                    .asked
+                    .remember(news.approval, namespace, news.run);
+            }
+        }
+        Err(error) => {
+            tracing::warn!(event.id, "an approval's event cannot be read: {error}");
+            approvals.tell_of_loss(&namespace);
+        }
+    }
 }
 
 fn place(event: &Event) -> Option<(&str, u64)> {
@@ -130,10 +162,14 @@ pub(super) async fn looks(watching: &Watching) -> Infallible {
     }
 }
 
+/// Also keeps this process's idea of the database's time, by which tokens expire.
 async fn look(watching: &Watching) -> Result<(), Coded> {
+    let store = &watching.inner.store;
+    let clock = store.sync_clock().await;
+    clock.map_err(|error| refuse::database("reading the clock", error))?;
     let watched = watching.inner.runs.watched();
     for runs in watched.chunks(RUNS_PER_LOOK) {
-        let heads = watching.inner.store.runs().heads(runs).await;
+        let heads = store.runs().heads(runs).await;
         let heads = heads.map_err(|error| refuse::database("looking at watched runs", error))?;
         for (run, seq) in heads {
             watching.inner.runs.tell_head(&run, seq);

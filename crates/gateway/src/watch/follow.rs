@@ -4,15 +4,16 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use sayso_driver::RunRow;
-use sayso_run::{Namespace, RunId, Status, StepKind};
+use sayso_run::{Namespace, PrincipalId, RunId, Status, StepKind};
 use sayso_service::error::Coded;
-use sayso_store::Store;
+use sayso_store::{Store, StoredStep};
 use sayso_wire::events::{Live, Told};
 use sayso_wire::v1;
 use sayso_wire::v1::watch_run_response::Event;
 use serde::Deserialize;
 
 use super::desk::{Found, News, Seat};
+use super::whole::Standing;
 use super::{Inner, Watching};
 use crate::auth::{Lease, OpenStream};
 use crate::refuse;
@@ -38,46 +39,42 @@ pub(crate) struct Follow {
 }
 
 impl Watching {
-    /// Takes a place for a watcher of a run. The run's row is to be read after this, and then
-    /// [`Follow::begin`] called with it.
-    pub(crate) fn follow(&self, run: &RunId, lease: &Lease) -> Follow {
-        Follow {
+    /// A watcher of a run, from a position on. A position that the run does not have gives a marked
+    /// fresh start (B52). `sees` says whether the caller may see the runs of a requester.
+    ///
+    /// # Errors
+    ///
+    /// `run.not_found`, and when the database does not answer.
+    pub(crate) async fn follow(
+        &self,
+        run: &RunId,
+        lease: &Lease,
+        position: Position,
+        sees: impl Fn(&PrincipalId) -> bool,
+    ) -> Result<Follow, Coded> {
+        let text = (!position.steps_only).then(ProvisionalText::default);
+        let mut progress = Progress {
+            namespace: lease.caller().namespace.clone(),
+            run: run.clone(),
+            // The place first: nothing falls between what is read and what is heard.
+            seat: self.inner.runs.watch(run),
+            row: None,
+            next: position.from.max(1),
+            behind: true,
+            ready: VecDeque::new(),
+            ended: false,
+            text,
+        };
+        progress.begin(&self.inner.store, sees).await?;
+        Ok(Follow {
             shared: Arc::clone(&self.inner),
             token: lease.open(),
-            progress: Progress {
-                namespace: lease.caller().namespace.clone(),
-                run: run.clone(),
-                seat: self.inner.runs.watch(run),
-                row: None,
-                next: 1,
-                behind: true,
-                ready: VecDeque::new(),
-                ended: false,
-                text: None,
-            },
-        }
+            progress,
+        })
     }
 }
 
 impl Follow {
-    /// Begins at a position, from the row as it was read after the place was taken. A position that
-    /// the run does not have gives a marked fresh start (B52).
-    pub(crate) fn begin(&mut self, position: Position, row: RunRow) {
-        let progress = &mut self.progress;
-        if !position.steps_only {
-            progress.text = Some(ProvisionalText::default());
-        }
-        progress.next = position.from.max(1);
-        if progress.next > row.seq + 1 {
-            progress.next = 1;
-            progress.push(Event::FreshStart(v1::FreshStart {
-                asked_sequence: position.from,
-                last_sequence: row.seq,
-            }));
-        }
-        progress.row = Some(row);
-    }
-
     /// The next message; none after the end. After an error the stream is over.
     pub(crate) async fn next(&mut self) -> Option<Result<v1::WatchRunResponse, Coded>> {
         loop {
@@ -101,6 +98,11 @@ impl Follow {
     }
 }
 
+/// A run counts more steps than it has.
+#[derive(Debug, thiserror::Error)]
+#[error("step {1} of {0} is missing")]
+struct Gap(RunId, u64);
+
 /// How far a watcher is.
 struct Progress {
     namespace: Namespace,
@@ -119,6 +121,45 @@ struct Progress {
 }
 
 impl Progress {
+    /// Reads what there is. From the start the timeline alone says everything, if it fits one page;
+    /// otherwise the row is read.
+    async fn begin(
+        &mut self,
+        store: &Store,
+        sees: impl Fn(&PrincipalId) -> bool,
+    ) -> Result<(), Coded> {
+        if self.next == 1 {
+            let steps = self.page(store).await?;
+            if steps.is_empty() {
+                return Err(refuse::no_run());
+            }
+            let is_whole = steps.len() < PAGE as usize;
+            if let Some(standing) = Standing::of(&self.run, &steps).filter(|_| is_whole) {
+                if !sees(&standing.requester) {
+                    return Err(refuse::no_run());
+                }
+                let last = steps.len() as u64;
+                self.push_steps(&steps, last, standing.status);
+                self.behind = false;
+                self.ended = is_over(standing.status, standing.open_calls);
+                return Ok(());
+            }
+        }
+        let row = self.read_row(store).await?;
+        if !sees(&row.principal) {
+            return Err(refuse::no_run());
+        }
+        if self.next > row.seq + 1 {
+            self.push(Event::FreshStart(v1::FreshStart {
+                asked_sequence: self.next,
+                last_sequence: row.seq,
+            }));
+            self.next = 1;
+        }
+        self.row = Some(row);
+        Ok(())
+    }
+
     async fn advance(&mut self, store: &Store) -> Result<(), Coded> {
         if self.behind {
             return self.read(store).await;
@@ -141,25 +182,15 @@ impl Progress {
     async fn read(&mut self, store: &Store) -> Result<(), Coded> {
         let row = match self.row.take() {
             Some(row) => row,
-            None => {
-                let found = store.runs().get(&self.namespace, &self.run).await;
-                let found = found.map_err(|error| refuse::database("reading a run", error))?;
-                found.ok_or_else(refuse::no_run)?
-            }
+            None => self.read_row(store).await?,
         };
         if self.next <= row.seq {
-            let after = self.next - 1;
-            let steps = store
-                .runs()
-                .steps(&self.namespace, &self.run, after, PAGE)
-                .await;
-            let steps = steps.map_err(|error| refuse::database("reading steps", error))?;
-            for step in steps {
-                if step.seq != self.next || step.seq > row.seq {
-                    break;
-                }
-                let status = (step.seq == row.seq).then_some(row.status);
-                self.push_step(show::step(&step), status);
+            let steps = self.page(store).await?;
+            let before = self.next;
+            self.push_steps(&steps, row.seq, row.status);
+            if self.next == before {
+                let gap = Gap(self.run.clone(), self.next);
+                return Err(Coded::internal("reading steps", &gap));
             }
             if self.next <= row.seq {
                 self.row = Some(row);
@@ -167,8 +198,34 @@ impl Progress {
             }
         }
         self.behind = false;
-        self.ended = is_over(&row);
+        self.ended = is_over(row.status, row.open_calls);
         Ok(())
+    }
+
+    async fn read_row(&self, store: &Store) -> Result<RunRow, Coded> {
+        let found = store.runs().get(&self.namespace, &self.run).await;
+        let found = found.map_err(|error| refuse::database("reading a run", error))?;
+        found.ok_or_else(refuse::no_run)
+    }
+
+    async fn page(&self, store: &Store) -> Result<Vec<StoredStep>, Coded> {
+        let after = self.next - 1;
+        let steps = store
+            .runs()
+            .steps(&self.namespace, &self.run, after, PAGE)
+            .await;
+        steps.map_err(|error| refuse::database("reading steps", error))
+    }
+
+    /// Sends steps up to number `last`, beside which stands where the run is.
+    fn push_steps(&mut self, steps: &[StoredStep], last: u64, status: Status) {
+        for step in steps {
+            if step.seq != self.next || step.seq > last {
+                break;
+            }
+            let status = (step.seq == last).then_some(status);
+            self.push_step(show::step(step), status);
+        }
     }
 
     fn hear(&mut self, seq: u64, told: Option<Arc<Told>>) {
@@ -223,10 +280,10 @@ impl Progress {
 
 /// Whether nothing more will come of a run: a cancelled one still waits for the results of calls
 /// that were sent (S2.4).
-fn is_over(row: &RunRow) -> bool {
-    match row.status {
+fn is_over(status: Status, open_calls: bool) -> bool {
+    match status {
         Status::Completed | Status::Failed => true,
-        Status::Cancelled => !row.open_calls,
+        Status::Cancelled => !open_calls,
         Status::Pending | Status::Running | Status::AwaitingInput | Status::AwaitingApproval => {
             false
         }

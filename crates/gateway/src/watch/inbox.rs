@@ -10,12 +10,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures::future::join_all;
-use sayso_bus::Event;
 use sayso_driver::{ApprovalRow, ApprovalStatus};
 use sayso_run::{AgentName, ApprovalId, Namespace, PrincipalId, RunId};
 use sayso_service::error::Coded;
 use sayso_store::{ApprovalFilter, DatabaseError, Page, PageRequest, Store};
-use sayso_wire::events::{self, ApprovalChange};
+use sayso_wire::events::{ApprovalChange, ApprovalNews};
 use sayso_wire::v1;
 use sayso_wire::v1::watch_approvals_response::Event as Sent;
 use tokio::sync::mpsc;
@@ -136,28 +135,20 @@ impl Inbox {
         self.lock().values().map(Vec::len).sum()
     }
 
-    /// Takes a change of an approval of this namespace, if anybody watches.
-    pub(super) fn hear(&self, namespace: &str, event: &Event) {
-        if !self.lock().contains_key(namespace) {
-            return;
-        }
-        let Ok(namespace) = Namespace::new(namespace) else {
-            return;
-        };
-        let news = match events::read_approval(&event.headers) {
-            Ok(news) => news,
-            Err(error) => {
-                tracing::warn!(event.id, "an approval's event cannot be read: {error}");
-                return self.tell_of_loss(&namespace);
-            }
-        };
+    /// Whether anybody watches the approvals of this namespace.
+    pub(super) fn is_watched(&self, namespace: &str) -> bool {
+        self.lock().contains_key(namespace)
+    }
+
+    /// Takes a change of an approval of this namespace.
+    pub(super) fn hear(&self, namespace: &Namespace, news: &ApprovalNews) {
         let to_read = ToRead {
-            namespace,
-            approval: news.approval,
+            namespace: namespace.clone(),
+            approval: news.approval.clone(),
             change: news.change,
         };
-        if let Err(mpsc::error::TrySendError::Full(missed)) = self.to_read.try_send(to_read) {
-            self.tell_of_loss(&missed.namespace);
+        if let Err(mpsc::error::TrySendError::Full(_)) = self.to_read.try_send(to_read) {
+            self.tell_of_loss(namespace);
         }
     }
 
@@ -167,7 +158,7 @@ impl Inbox {
         }
     }
 
-    fn tell_of_loss(&self, namespace: &Namespace) {
+    pub(super) fn tell_of_loss(&self, namespace: &Namespace) {
         if let Some(places) = self.lock().get(namespace.as_str()) {
             places.iter().for_each(|place| place.send(None));
         }

@@ -5,8 +5,8 @@
 //! at its attributes. The bus loses messages; the timeline does not. So a watcher trusts sequence
 //! numbers alone:
 //!
-//! 1. it takes its place at the desk, and only then reads the run's row and the steps from its
-//!    position: whatever is appended after that read is heard, whatever was before is read;
+//! 1. it takes its place at the desk, and only then reads the steps from its position, and where
+//!    the run stands: whatever is appended after that read is heard, whatever was before is read;
 //! 2. it hands on what it hears if that is exactly the next number, drops what it already sent, and
 //!    reads the steps whenever a number is missing, its mailbox overflowed, or an event was too large
 //!    to carry its step ([`follow`]);
@@ -23,15 +23,18 @@
 //! Approvals ([`inbox`]) are told by change, and a watcher is sent the approval as it is when it is
 //! read. If changes may have been lost, the watcher gets a new snapshot behind a mark.
 
+mod asked;
 mod desk;
 mod feed;
 mod follow;
 mod inbox;
+mod whole;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use sayso_bus::Bus;
+use sayso_run::{ApprovalId, Namespace, RunId};
 use sayso_store::Store;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -39,6 +42,7 @@ use tokio_util::sync::CancellationToken;
 pub(crate) use follow::Position;
 pub(crate) use inbox::Follows;
 
+use asked::Asked;
 use desk::Desk;
 use inbox::Inbox;
 
@@ -53,6 +57,7 @@ struct Inner {
     bus: Arc<dyn Bus>,
     runs: Arc<Desk>,
     approvals: Arc<Inbox>,
+    asked: Asked,
     /// Asks for a look at the numbers of all watched runs.
     look: Notify,
     look_every: Duration,
@@ -67,6 +72,7 @@ impl Watching {
                 bus,
                 runs: Arc::default(),
                 approvals: Arc::default(),
+                asked: Asked::default(),
                 look: Notify::new(),
                 look_every,
                 stopping: CancellationToken::new(),
@@ -84,6 +90,11 @@ impl Watching {
             never = inbox::read_changes(self) => match never {},
         }
         self.inner.stopping.cancel();
+    }
+
+    /// The run of an approval of this namespace, if events told of it lately.
+    pub(crate) fn run_of(&self, namespace: &Namespace, approval: &ApprovalId) -> Option<RunId> {
+        self.inner.asked.run_of(namespace, approval)
     }
 
     /// How many watch something: runs, and approvals.
