@@ -1,1 +1,43 @@
 //! A typed client of the public API.
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), sayso_sdk::Error> {
+//! use sayso_sdk::{Client, RunEvent, WatchOptions};
+//!
+//! let client = Client::connect("http://127.0.0.1:7400", "sayso_…").await?;
+//! let started = client.start_run("support-desk", "Where is order A-17?", None).await?;
+//! let mut watch = client.watch_run(&started.run.id, WatchOptions::default());
+//! while let Some(event) = watch.next().await {
+//!     if let RunEvent::Message(message) = event? {
+//!         println!("{message:?}");
+//!     }
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! * Requests and answers are the API's own messages ([`v1`], from `proto/sayso/v1`); a method whose
+//!   request is one id takes the id.
+//! * Every failure is an [`Error`]: an answer of the server with its stable code (`S10.5`), or the
+//!   server could not be reached.
+//! * [`Client::watch_run`] goes on by itself after a broken connection, from the step after the last
+//!   one seen, so that no step is missed and none comes twice.
+//! * Nothing else is tried again by itself: whether it is safe is the caller's to say, with an
+//!   idempotency key.
+
+mod agents;
+mod approvals;
+mod audit;
+mod client;
+mod error;
+mod feedback;
+mod runs;
+mod tokens;
+mod watch;
+
+pub use client::Client;
+pub use error::Error;
+pub use runs::Started;
+pub use sayso_service::error::{Coded, Kind};
+pub use sayso_wire::v1;
+pub use watch::{RunEvent, RunWatch, WatchOptions, is_final};
