@@ -25,6 +25,8 @@ codes! {
     TOKEN_REVOKED = "token.revoked";
     /// Whether the token still holds cannot be told now; try again.
     TOKEN_UNVERIFIABLE = "token.unverifiable";
+    /// The token opens another namespace than the caller names.
+    TOKEN_OTHER_NAMESPACE = "token.other_namespace";
     /// The token's scopes do not include what this needs.
     TOKEN_SCOPE_MISSING = "token.scope_missing";
     /// The database is away; try again.

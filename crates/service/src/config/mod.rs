@@ -39,12 +39,15 @@ pub use values::{Address, ByteSize};
 pub const DEFAULTS: &str = include_str!("../defaults.yaml");
 
 /// Variables that begin with `SAYSO_` and are not configuration: the command
-/// line reads them. So are all that begin with `SAYSO_TEST_`.
+/// line and the tests read them. So are all that begin with `SAYSO_TEST_`.
 pub const RESERVED: &[&str] = &[
+    "SAYSO_BIN",
     "SAYSO_CONFIG",
-    "SAYSO_DATA_DIR",
-    "SAYSO_JSON",
+    "SAYSO_DATA",
+    "SAYSO_DEMO_SHOP_STATE",
+    "SAYSO_HOOKS",
     "SAYSO_NAMESPACE",
+    "SAYSO_NATS_SERVER",
     "SAYSO_SERVER",
     "SAYSO_TOKEN",
 ];
