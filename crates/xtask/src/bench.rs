@@ -21,7 +21,7 @@ pub(crate) mod tool;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use clap::Args;
 
 use self::house::House;
@@ -151,6 +151,5 @@ fn build(
         arguments.extend(["--package".to_owned(), (*package).to_owned()]);
     }
     let program = workspace.build(processes, &arguments, name)?;
-    ensure!(program.is_some(), "cargo built no program `{name}`");
-    program.context("it was just found")
+    program.with_context(|| format!("cargo built no program `{name}`"))
 }

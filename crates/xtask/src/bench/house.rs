@@ -258,9 +258,8 @@ impl Site<'_> {
             command.args(["serve", name, "--config"]).arg(&config);
             services.push(self.serve(name, &mut command, *port)?);
         }
-        let gateway = SERVICES.iter().zip(&ports).last();
-        let (_, port) = gateway.context("the gateway is the last one")?;
-        Ok((services, *port, admin))
+        let gateway = ports.last().context("the gateway comes last")?;
+        Ok((services, *gateway, admin))
     }
 
     /// One process: its port and the token that it made.
@@ -297,7 +296,7 @@ impl Site<'_> {
     fn first_token(&self, config: &Path) -> Result<String> {
         let mut command = Command::new(self.binary);
         command
-            .args(["--json", "--namespace", NAMESPACE, "token", "create"])
+            .args(["token", "create", "--json", "--namespace", NAMESPACE])
             .args(["--name", "bench-admin", "--scope", "admin", "--config"])
             .arg(config);
         let said = self.processes.capture(&mut command)?;
