@@ -24,8 +24,19 @@ use tonic::{Request, Status, Streaming};
 pub(super) const AGENT: &str = "bench";
 /// What every run is asked.
 const INPUT: &str = "Please file order A-17 over 12.50 as agreed by phone.";
+/// The steps between a decision and the end, in their order.
+pub(super) const STAGES: [&str; 4] = ["tool_approved", "tool_started", "tool_result", "completion"];
 /// How long any stretch of a run may take.
 const LONGEST: Duration = Duration::from_secs(60);
+
+/// How long a run took from asking for the decision on.
+#[derive(Clone, Copy)]
+pub(super) struct Took {
+    /// Until the completion was seen.
+    pub(super) all: Duration,
+    /// Until each step of [`STAGES`] was seen.
+    pub(super) stages: [Duration; STAGES.len()],
+}
 
 type Calls = InterceptedService<Channel, Bearer>;
 
@@ -121,9 +132,8 @@ async fn connect(address: &str) -> Result<Channel> {
 }
 
 impl Door {
-    /// One gated run from start to end: how long it took from asking for the approval's decision
-    /// to seeing the completion.
-    pub(super) async fn gated_run(&mut self) -> Result<Duration> {
+    /// One gated run from start to end.
+    pub(super) async fn gated_run(&mut self) -> Result<Took> {
         let (held, watch) = self.start().await?;
         self.finish(held, watch).await
     }
@@ -134,7 +144,7 @@ impl Door {
     }
 
     /// Lets a run go on that nobody watches: like [`Door::gated_run`] from its approval on.
-    pub(super) async fn resume(&mut self, held: Held) -> Result<Duration> {
+    pub(super) async fn resume(&mut self, held: Held) -> Result<Took> {
         let watch = self.watch(&held.run, held.seen + 1).await?;
         self.finish(held, watch).await
     }
@@ -149,7 +159,7 @@ impl Door {
         let started = started.context("a run cannot be started")?.into_inner();
         let run = started.run.context("a started run is told")?.id;
         let mut watch = self.watch(&run, 0).await?;
-        let held = until(&mut watch, "awaiting_approval").await?;
+        let held = until(&mut watch, "awaiting_approval", |_| {}).await?;
         let content: serde_json::Value = serde_json::from_str(&held.content_json)?;
         let approval = content["approvals"][0].as_str();
         let approval = approval.context("a held call has an approval")?.to_owned();
@@ -179,37 +189,48 @@ impl Door {
         &mut self,
         held: Held,
         mut watch: Streaming<v1::WatchRunResponse>,
-    ) -> Result<Duration> {
+    ) -> Result<Took> {
         let request = v1::DecideApprovalRequest {
             approval_id: held.approval,
             verdict: v1::Verdict::Approve.into(),
             ..v1::DecideApprovalRequest::default()
         };
+        let mut stages = [Duration::ZERO; STAGES.len()];
         let asked = Instant::now();
         let decided = async {
             let decided = self.approvals.decide_approval(request).await;
             decided.context("an approval cannot be decided")
         };
         let completed = async {
-            until(&mut watch, "completion").await?;
+            let note = |step: &v1::RunStep| {
+                if let Some(stage) = STAGES.iter().position(|stage| *stage == step.r#type) {
+                    stages[stage] = asked.elapsed();
+                }
+            };
+            until(&mut watch, "completion", note).await?;
             Ok(asked.elapsed())
         };
-        let (_, took) = tokio::try_join!(decided, completed)?;
+        let (_, all) = tokio::try_join!(decided, completed)?;
         let rest = timeout(LONGEST, watch.message()).await;
         let rest = rest.with_context(|| format!("the watch of {} does not end", held.run))??;
         ensure!(rest.is_none(), "more follows the end of {}", held.run);
-        Ok(took)
+        Ok(Took { all, stages })
     }
 }
 
-/// Watches until a step of this type. An error if the run ends without one.
-async fn until(watch: &mut Streaming<v1::WatchRunResponse>, kind: &str) -> Result<v1::RunStep> {
+/// Watches until a step of this type, and notes each step. An error if the run ends without one.
+async fn until(
+    watch: &mut Streaming<v1::WatchRunResponse>,
+    kind: &str,
+    mut note: impl FnMut(&v1::RunStep),
+) -> Result<v1::RunStep> {
     let watching = async {
         let mut last = None;
         while let Some(message) = watch.message().await.context("a watch broke off")? {
             let Some(Event::Step(step)) = message.event else {
                 continue;
             };
+            note(&step);
             if step.r#type == kind {
                 return Ok(step);
             }

@@ -18,7 +18,7 @@ use tokio::task::JoinSet;
 
 use super::MANY;
 use super::database::Statements;
-use super::drive::{Door, Held, Principals};
+use super::drive::{Door, Held, Principals, STAGES, Took};
 use super::floor::Floor;
 use super::house::{Counts, Cpu, House};
 use super::quantile::Latencies;
@@ -60,6 +60,8 @@ pub(super) struct Phase {
     pub(super) took: Duration,
     /// From asking for the decision to seeing the completion.
     pub(super) approved_to_done: Latencies,
+    /// From asking for the decision to seeing each step on the way.
+    pub(super) stages: Vec<(&'static str, Latencies)>,
     /// CPU seconds by who used them.
     pub(super) cpu: Cpu,
     /// What database and bus counted before and after.
@@ -141,7 +143,7 @@ impl Crowd {
     fn phase(&self, house: &House, runs: usize, in_flight: usize) -> Result<Phase> {
         let counted = house.counts()?;
         let before = house.cpu()?;
-        let (took, latencies) = self.gated_runs(runs, in_flight)?;
+        let (took, each) = self.gated_runs(runs, in_flight)?;
         let after = house.cpu()?;
         let counts = match (counted, house.counts()?) {
             (Some(before), Some(after)) => Some((before, after)),
@@ -155,7 +157,8 @@ impl Crowd {
         Ok(Phase {
             runs,
             took,
-            approved_to_done: Latencies::of(latencies),
+            approved_to_done: all(&each),
+            stages: stages(&each),
             cpu,
             counts,
         })
@@ -186,7 +189,7 @@ impl Crowd {
             runs,
             before_mib,
             after_mib,
-            resume: Latencies::of(resume),
+            resume: all(&resume),
         })
     }
 
@@ -197,7 +200,7 @@ impl Crowd {
     }
 
     /// Takes them from all over the line: neither the oldest nor the newest alone.
-    fn resume(&self, mut held: Vec<Held>) -> Result<Vec<Duration>> {
+    fn resume(&self, mut held: Vec<Held>) -> Result<Vec<Took>> {
         let mut door = self.doors.first().context("there is a door")?.clone();
         let mut took = Vec::new();
         let step = (held.len() / RESUMED).max(1);
@@ -209,7 +212,7 @@ impl Crowd {
         Ok(took)
     }
 
-    fn gated_runs(&self, runs: usize, in_flight: usize) -> Result<(Duration, Vec<Duration>)> {
+    fn gated_runs(&self, runs: usize, in_flight: usize) -> Result<(Duration, Vec<Took>)> {
         self.each(runs, in_flight, async |door| door.gated_run().await)
     }
 
@@ -251,4 +254,19 @@ impl Crowd {
         };
         local.block_on(&self.runtime, work)
     }
+}
+
+fn all(each: &[Took]) -> Latencies {
+    Latencies::of(each.iter().map(|took| took.all).collect())
+}
+
+fn stages(each: &[Took]) -> Vec<(&'static str, Latencies)> {
+    STAGES
+        .into_iter()
+        .enumerate()
+        .map(|(at, stage)| {
+            let reached = each.iter().map(|took| took.stages[at]).collect();
+            (stage, Latencies::of(reached))
+        })
+        .collect()
 }

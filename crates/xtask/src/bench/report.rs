@@ -69,6 +69,12 @@ fn phase(phase: &Phase) -> Map<String, Value> {
         "approve_to_done_ms".to_owned(),
         quantiles(&phase.approved_to_done),
     );
+    let stages: Map<String, Value> = phase
+        .stages
+        .iter()
+        .map(|(stage, latencies)| ((*stage).to_owned(), rounded(latencies.quantile(0.5))))
+        .collect();
+    told.insert("approve_to_seen_ms_p50".to_owned(), stages.into());
     told.insert(
         "cpu_ms_per_run".to_owned(),
         per_run(all * 1000.0, phase.runs),
