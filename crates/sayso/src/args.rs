@@ -45,13 +45,31 @@ pub(crate) struct Global {
     #[arg(long, global = true, env = "SAYSO_SERVER", value_name = "URL", default_value = LOCAL_SERVER, hide_env = true, hide_default_value = true)]
     pub(crate) server: String,
     /// Whom to act as: a token's secret.
-    #[arg(long, global = true, env = "SAYSO_TOKEN", value_name = "SECRET", hide_env = true)]
+    #[arg(
+        long,
+        global = true,
+        env = "SAYSO_TOKEN",
+        value_name = "SECRET",
+        hide_env = true
+    )]
     pub(crate) token: Option<String>,
     /// The namespace that is meant; a token of another one is refused.
-    #[arg(long, global = true, env = "SAYSO_NAMESPACE", value_name = "NAME", hide_env = true)]
+    #[arg(
+        long,
+        global = true,
+        env = "SAYSO_NAMESPACE",
+        value_name = "NAME",
+        hide_env = true
+    )]
     pub(crate) namespace: Option<String>,
     /// The folder of `sayso up` on this machine.
-    #[arg(long, global = true, env = "SAYSO_DATA", value_name = "DIR", hide_env = true)]
+    #[arg(
+        long,
+        global = true,
+        env = "SAYSO_DATA",
+        value_name = "DIR",
+        hide_env = true
+    )]
     pub(crate) data: Option<PathBuf>,
     /// Print JSON, as the API has it: one object, or one a line where things happen one by one.
     #[arg(long, global = true)]
@@ -412,7 +430,9 @@ fn words<T: Copy + Send + Sync + 'static>(
     all: &'static [T],
     word: fn(T) -> &'static str,
 ) -> impl TypedValueParser<Value = T> {
-    let listed = all.iter().map(move |value| PossibleValue::new(word(*value)));
+    let listed = all
+        .iter()
+        .map(move |value| PossibleValue::new(word(*value)));
     PossibleValuesParser::new(listed).map(move |given| {
         let mut known = all.iter().copied();
         known
@@ -473,7 +493,11 @@ fn duration(text: &str) -> Result<Duration, String> {
         seconds = seconds.checked_add(more).ok_or_else(wrong)?;
         rest = &after[1..];
     }
-    if text.is_empty() { Err(wrong()) } else { Ok(Duration::from_secs(seconds)) }
+    if text.is_empty() {
+        Err(wrong())
+    } else {
+        Ok(Duration::from_secs(seconds))
+    }
 }
 
 #[cfg(test)]

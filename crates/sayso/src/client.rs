@@ -89,7 +89,9 @@ fn is_local(server: &str) -> bool {
     };
     let bare = host.trim_start_matches('[').trim_end_matches(']');
     host.eq_ignore_ascii_case("localhost")
-        || bare.parse().is_ok_and(|address: IpAddr| address.is_loopback())
+        || bare
+            .parse()
+            .is_ok_and(|address: IpAddr| address.is_loopback())
 }
 
 #[cfg(test)]
@@ -111,10 +113,22 @@ mod tests {
     fn s10_1_the_local_token_never_leaves_this_machine() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join(TOKEN_FILE), "sayso_local\n").unwrap();
-        for local in ["http://127.0.0.1:7400", "http://localhost:1", "http://[::1]:7400"] {
-            assert_eq!(token(&global(local, folder.path())).unwrap(), "sayso_local", "{local}");
+        for local in [
+            "http://127.0.0.1:7400",
+            "http://localhost:1",
+            "http://[::1]:7400",
+        ] {
+            assert_eq!(
+                token(&global(local, folder.path())).unwrap(),
+                "sayso_local",
+                "{local}"
+            );
         }
-        for elsewhere in ["http://10.0.0.1:7400", "https://localhost.example", "http://sayso"] {
+        for elsewhere in [
+            "http://10.0.0.1:7400",
+            "https://localhost.example",
+            "http://sayso",
+        ] {
             let failure = token(&global(elsewhere, folder.path())).unwrap_err();
             assert_eq!(failure.code(), 2, "{elsewhere}: {failure}");
         }
@@ -137,7 +151,10 @@ mod tests {
         let default = |xdg: Option<&str>| default_data_dir(Some(home), xdg.map(Path::new)).unwrap();
         assert_eq!(default(None), Path::new("/home/ann/.local/share/sayso"));
         assert_eq!(default(Some("/data")), Path::new("/data/sayso"));
-        assert_eq!(default(Some("relative")), Path::new("/home/ann/.local/share/sayso"));
+        assert_eq!(
+            default(Some("relative")),
+            Path::new("/home/ann/.local/share/sayso")
+        );
         assert_eq!(default_data_dir(None, None), None);
     }
 }

@@ -1,5 +1,57 @@
-//! sayso.
+//! The program `sayso`: the command line, everything in one process, or one service.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `args` | what can be typed |
+//! | `commands` | the commands that talk to a server, through `sayso-sdk` alone |
+//! | `output` | what they print |
+//! | `demo` | `sayso demo` |
+//! | `up`, `serve` | everything in one process, one service in a process |
+//! | `wiring` | where services meet adapters |
+
+mod args;
+mod client;
+mod commands;
+mod demo;
+mod outcome;
+mod output;
 mod serve;
 mod up;
 mod wiring;
-fn main() {}
+
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::Parser;
+
+use crate::args::Cli;
+use crate::outcome::Failure;
+use crate::output::{Output, failure};
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let output = Output::new(cli.global.json);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build();
+    let ended = match runtime.context("the program's threads cannot be started") {
+        Ok(runtime) => {
+            let ended = runtime.block_on(commands::run(cli, output.clone()));
+            // A question that nobody answers must not keep the program.
+            runtime.shutdown_background();
+            ended
+        }
+        Err(error) => Err(Failure::Here(error)),
+    };
+    match ended {
+        Ok(exit) => exit.into(),
+        Err(failed) if failed.is_closed_pipe() => ExitCode::SUCCESS,
+        Err(failed) => {
+            let code = ExitCode::from(failed.code());
+            match failure::say(&output, &failed) {
+                // If it cannot be said, the code is all that is left.
+                Ok(()) | Err(_) => code,
+            }
+        }
+    }
+}

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use thiserror::Error;
 
 /// How a command ended that did what was asked; the numbers stand in the help.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Exit {
     /// All is well.
     Done,

@@ -69,7 +69,11 @@ pub(crate) async fn run(service: Service, config: Option<PathBuf>) -> anyhow::Re
     Ok(ExitCode::SUCCESS)
 }
 
-async fn run_one(service: Service, services: &Services, shutdown: CancellationToken) -> anyhow::Result<()> {
+async fn run_one(
+    service: Service,
+    services: &Services,
+    shutdown: CancellationToken,
+) -> anyhow::Result<()> {
     let health = Health::new();
     match service {
         Service::Gateway => gateway(services, health, shutdown).await,
@@ -77,13 +81,29 @@ async fn run_one(service: Service, services: &Services, shutdown: CancellationTo
             let scheduler = services.scheduler();
             scheduler.check_health(&health);
             let routes = scheduler.routes();
-            internal(service, services, routes, health, &shutdown, scheduler.run(shutdown.clone())).await
+            internal(
+                service,
+                services,
+                routes,
+                health,
+                &shutdown,
+                scheduler.run(shutdown.clone()),
+            )
+            .await
         }
         Service::Policy => {
             let policy = services.policy();
             policy.check_health(&health);
             let routes = policy.routes();
-            internal(service, services, routes, health, &shutdown, policy.run(shutdown.clone())).await
+            internal(
+                service,
+                services,
+                routes,
+                health,
+                &shutdown,
+                policy.run(shutdown.clone()),
+            )
+            .await
         }
         Service::ApprovalHub => {
             let hub = services.hub();
@@ -94,13 +114,25 @@ async fn run_one(service: Service, services: &Services, shutdown: CancellationTo
             let notifier = services.notifier(services.config.services.gateway.listen)?;
             notifier.check_health(&health);
             let routes = notifier.routes();
-            internal(service, services, routes, health, &shutdown, notifier.run(shutdown.clone())).await
+            internal(
+                service,
+                services,
+                routes,
+                health,
+                &shutdown,
+                notifier.run(shutdown.clone()),
+            )
+            .await
         }
         Service::Executor => executor(services, health, shutdown).await,
     }
 }
 
-async fn gateway(services: &Services, health: Health, shutdown: CancellationToken) -> anyhow::Result<()> {
+async fn gateway(
+    services: &Services,
+    health: Health,
+    shutdown: CancellationToken,
+) -> anyhow::Result<()> {
     let config = &services.config;
     let gateway = services.gateway(Peers::remote(config, &services.adapters, "gateway"))?;
     gateway.check_health(&health);
@@ -109,11 +141,18 @@ async fn gateway(services: &Services, health: Health, shutdown: CancellationToke
         .grace(config.grace)
         .max_streams(config.limits.max_streams);
     tracing::info!(address = %config.services.gateway.listen, "the gateway serves");
-    tokio::join!(server.run(listener, shutdown.clone()), gateway.run(shutdown));
+    tokio::join!(
+        server.run(listener, shutdown.clone()),
+        gateway.run(shutdown)
+    );
     Ok(())
 }
 
-async fn executor(services: &Services, health: Health, shutdown: CancellationToken) -> anyhow::Result<()> {
+async fn executor(
+    services: &Services,
+    health: Health,
+    shutdown: CancellationToken,
+) -> anyhow::Result<()> {
     let tools = services.toolbox();
     let peers = Peers::remote(&services.config, &services.adapters, "executor");
     let executor = services.executor(peers.policy, tools.clone())?;
@@ -128,7 +167,15 @@ async fn executor(services: &Services, health: Health, shutdown: CancellationTok
             worked
         }
     };
-    let worked = internal(Service::Executor, services, Routes::default(), health, &shutdown, work).await?;
+    let worked = internal(
+        Service::Executor,
+        services,
+        Routes::default(),
+        health,
+        &shutdown,
+        work,
+    )
+    .await?;
     Ok(worked?)
 }
 
@@ -168,5 +215,12 @@ async fn internal<W: Future>(
         }
     };
     let ((), worked) = tokio::join!(server.run(listener, shutdown.clone()), work);
-    worked.map_or_else(|| Err(anyhow::anyhow!("the grace time passed before everything was handed back")), Ok)
+    worked.map_or_else(
+        || {
+            Err(anyhow::anyhow!(
+                "the grace time passed before everything was handed back"
+            ))
+        },
+        Ok,
+    )
 }

@@ -70,13 +70,22 @@ pub(crate) async fn start(options: UpOptions) -> anyhow::Result<Running> {
         .with_context(|| format!("the folder {} cannot be made", options.data_dir.display()))?;
     let lock = lock(&options.data_dir)?;
     let config = configure(&options)?;
-    let telemetry = if options.quiet { None } else { Some(telemetry::init(&config.telemetry, "sayso")?) };
+    let telemetry = if options.quiet {
+        None
+    } else {
+        Some(telemetry::init(&config.telemetry, "sayso")?)
+    };
     let shutdown = CancellationToken::new();
-    let Some(adapters) = Adapters::embedded(&config, &shutdown).await? else { bail!("stopped") };
+    let Some(adapters) = Adapters::embedded(&config, &shutdown).await? else {
+        bail!("stopped")
+    };
     let admin_token = admin_token(&adapters.store, &config, &options.data_dir).await?;
     let listener = serve::bind(options.listen).await?;
     let address = listener.local_addr()?;
-    let services = Services { config, adapters: adapters.clone() };
+    let services = Services {
+        config,
+        adapters: adapters.clone(),
+    };
     let tasks = TaskTracker::new();
     spawn(&services, listener, address, &shutdown, &tasks)?;
     tasks.close();
@@ -113,7 +122,10 @@ pub(crate) async fn run(options: UpOptions) -> anyhow::Result<ExitCode> {
     serve::signals(stop.clone())?;
     println!("sayso is up at http://{}", running.address);
     println!("  data    {}", data_dir.display());
-    println!("  admin   {}/admin.token (used by this command on this machine)", data_dir.display());
+    println!(
+        "  admin   {}/admin.token (used by this command on this machine)",
+        data_dir.display()
+    );
     println!();
     println!("Nobody decides their own request. Make a token for whoever approves:");
     println!("  sayso token create --name alice --scope approver --scope read");
@@ -132,7 +144,10 @@ fn spawn(
 ) -> anyhow::Result<()> {
     let key = &services.adapters.cluster_key;
     let local = |routes: Routes, caller: &str| {
-        Peer::local(VerifyInternal::new(key).layer(routes.prepare()), SignInternal::new(caller, key))
+        Peer::local(
+            VerifyInternal::new(key).layer(routes.prepare()),
+            SignInternal::new(caller, key),
+        )
     };
     let (scheduler, hub, policy) = (services.scheduler(), services.hub(), services.policy());
     let health = Health::new();
@@ -188,7 +203,9 @@ fn configure(options: &UpOptions) -> anyhow::Result<Config> {
             context: 128_000,
         };
         config.models.insert("scripted".into(), model);
-        config.tiers.insert("balanced".into(), vec!["scripted".into()]);
+        config
+            .tiers
+            .insert("balanced".into(), vec!["scripted".into()]);
     }
     Ok(config)
 }
@@ -205,9 +222,14 @@ fn lock(data_dir: &Path) -> anyhow::Result<File> {
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(std::fs::TryLockError::WouldBlock) => {
-            bail!("another sayso uses the folder {}: stop it, or name another with --data", data_dir.display())
+            bail!(
+                "another sayso uses the folder {}: stop it, or name another with --data",
+                data_dir.display()
+            )
         }
-        Err(std::fs::TryLockError::Error(error)) => Err(error).with_context(|| format!("{} cannot be locked", path.display())),
+        Err(std::fs::TryLockError::Error(error)) => {
+            Err(error).with_context(|| format!("{} cannot be locked", path.display()))
+        }
     }
 }
 
@@ -216,7 +238,10 @@ async fn admin_token(store: &Store, config: &Config, data_dir: &Path) -> anyhow:
     let path = data_dir.join("admin.token");
     if let Ok(text) = std::fs::read_to_string(&path)
         && let Some(secret) = TokenSecret::parse(text.trim())
-        && let Some(token) = store.tokens().find(&Digest::from_bytes(secret.hash())).await?
+        && let Some(token) = store
+            .tokens()
+            .find(&Digest::from_bytes(secret.hash()))
+            .await?
         && token.is_valid(sayso_driver::Journal::now(store))
     {
         return Ok(secret.expose().to_owned());

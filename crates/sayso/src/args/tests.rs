@@ -24,16 +24,26 @@ fn the_arguments_are_sound() {
 /// S10.6: by ids, by call, by tool, and never without saying which.
 #[test]
 fn s10_6_decisions_name_what_they_are_about() {
-    assert_eq!(decide("approve apr_1 apr_2").unwrap().ids, ["apr_1", "apr_2"]);
+    assert_eq!(
+        decide("approve apr_1 apr_2").unwrap().ids,
+        ["apr_1", "apr_2"]
+    );
     let by_call = decide("deny --run run_1 --call call_1_1 --call call_1_2 --reason no").unwrap();
     assert_eq!(by_call.call, ["call_1_1", "call_1_2"]);
-    let mixed = decide("approve --run run_1 --tool shop.refund --call call_1_1 --message hi").unwrap();
+    let mixed =
+        decide("approve --run run_1 --tool shop.refund --call call_1_1 --message hi").unwrap();
     assert_eq!((mixed.tool.len(), mixed.call.len()), (1, 1));
     for (line, wrong) in [
         ("approve", ErrorKind::MissingRequiredArgument),
         ("approve --run run_1", ErrorKind::MissingRequiredArgument),
-        ("approve --tool shop.refund", ErrorKind::MissingRequiredArgument),
-        ("approve apr_1 --run run_1 --tool t", ErrorKind::ArgumentConflict),
+        (
+            "approve --tool shop.refund",
+            ErrorKind::MissingRequiredArgument,
+        ),
+        (
+            "approve apr_1 --run run_1 --tool t",
+            ErrorKind::ArgumentConflict,
+        ),
     ] {
         assert_eq!(decide(line).map(|args| args.ids), Err(wrong), "{line}");
     }
@@ -42,23 +52,32 @@ fn s10_6_decisions_name_what_they_are_about() {
 /// S1.2: the other word for awaiting_approval is taken.
 #[test]
 fn s1_2_statuses_are_words_and_lists() {
-    let Command::Runs(RunsCommand::Ls(args)) =
-        parse("runs ls --status waiting_approval,failed --status running --ended-by max_cycles -n 5")
-            .unwrap()
-    else {
+    let Command::Runs(RunsCommand::Ls(args)) = parse(
+        "runs ls --status waiting_approval,failed --status running --ended-by max_cycles -n 5",
+    )
+    .unwrap() else {
         panic!("runs ls")
     };
     use v1::RunStatus::{AwaitingApproval, Failed, Running};
     assert_eq!(args.status, [AwaitingApproval, Failed, Running]);
     assert_eq!(args.ended_by, [v1::EndedBy::MaxCycles]);
     assert_eq!(args.limit.limit, 5);
-    assert_eq!(parse("runs ls --status done").err(), Some(ErrorKind::InvalidValue));
-    assert_eq!(parse("runs ls -n 0").err(), Some(ErrorKind::ValueValidation));
+    assert_eq!(
+        parse("runs ls --status done").err(),
+        Some(ErrorKind::InvalidValue)
+    );
+    assert_eq!(
+        parse("runs ls -n 0").err(),
+        Some(ErrorKind::ValueValidation)
+    );
 }
 
 #[test]
 fn everywhere_is_before_and_after() {
-    for line in ["--json --namespace shop runs ls", "runs ls --json --namespace shop"] {
+    for line in [
+        "--json --namespace shop runs ls",
+        "runs ls --json --namespace shop",
+    ] {
         let cli = Cli::try_parse_from(std::iter::once("sayso").chain(line.split_whitespace()));
         let cli = cli.unwrap();
         assert!(cli.global.json);
@@ -83,7 +102,8 @@ fn approvals_are_listed_or_one_is_shown() {
 #[test]
 fn s6_11_a_token_needs_a_name_and_a_scope() {
     let Command::Token(TokenCommand::Create(args)) =
-        parse("token create --name alice --scope approver,read --trust untrusted --expires 30d").unwrap()
+        parse("token create --name alice --scope approver,read --trust untrusted --expires 30d")
+            .unwrap()
     else {
         panic!("token create")
     };
@@ -94,7 +114,8 @@ fn s6_11_a_token_needs_a_name_and_a_scope() {
     assert!(parse("token create --name alice --scope root").is_err());
     assert!(parse("token create --name alice --scope admin --config sayso.yaml").is_err());
     assert!(
-        parse("token create --name alice --scope admin --config sayso.yaml --namespace shop").is_ok()
+        parse("token create --name alice --scope admin --config sayso.yaml --namespace shop")
+            .is_ok()
     );
 }
 
@@ -103,9 +124,19 @@ fn times_are_dates_or_ages() {
     let at = time("2026-03-01T09:30:00Z").unwrap();
     let since = at.duration_since(SystemTime::UNIX_EPOCH).unwrap();
     assert_eq!(since.as_secs(), 1_772_357_400);
-    let age = SystemTime::now().duration_since(time("1h30m").unwrap()).unwrap();
+    let age = SystemTime::now()
+        .duration_since(time("1h30m").unwrap())
+        .unwrap();
     assert!((5400..5460).contains(&age.as_secs()), "{age:?}");
-    for bad in ["", "yesterday", "1w", "1", "h", "-1h", "99999999999999999999d"] {
+    for bad in [
+        "",
+        "yesterday",
+        "1w",
+        "1",
+        "h",
+        "-1h",
+        "99999999999999999999d",
+    ] {
         assert!(time(bad).is_err(), "{bad}");
     }
     assert_eq!(duration("1d2h3m4s"), Ok(Duration::from_secs(93_784)));
@@ -113,8 +144,21 @@ fn times_are_dates_or_ages() {
 
 #[test]
 fn services_are_named_as_in_the_documents() {
-    for service in ["gateway", "scheduler", "executor", "policy", "approval-hub", "notifier"] {
-        assert!(parse(&format!("serve {service} --config sayso.yaml")).is_ok(), "{service}");
+    for service in [
+        "gateway",
+        "scheduler",
+        "executor",
+        "policy",
+        "approval-hub",
+        "notifier",
+    ] {
+        assert!(
+            parse(&format!("serve {service} --config sayso.yaml")).is_ok(),
+            "{service}"
+        );
     }
-    assert_eq!(parse("serve everything").err(), Some(ErrorKind::InvalidValue));
+    assert_eq!(
+        parse("serve everything").err(),
+        Some(ErrorKind::InvalidValue)
+    );
 }

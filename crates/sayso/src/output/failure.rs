@@ -14,7 +14,11 @@ use crate::outcome::Failure;
 
 /// Says why a command failed.
 pub(crate) fn say(output: &Output, failure: &Failure) -> io::Result<()> {
-    let text = if output.json { as_json(failure) } else { as_text(failure) };
+    let text = if output.json {
+        as_json(failure)
+    } else {
+        as_text(failure)
+    };
     writeln!(io::stderr().lock(), "{text}")
 }
 
@@ -44,7 +48,10 @@ fn as_text(failure: &Failure) -> String {
     if !code.is_empty() {
         write!(text, " [{}]", visible::line(code)).expect(WRITES);
     }
-    for (field, problem) in coded(failure).map(|coded| &coded.fields[..]).unwrap_or_default() {
+    for (field, problem) in coded(failure)
+        .map(|coded| &coded.fields[..])
+        .unwrap_or_default()
+    {
         let (field, problem) = (visible::line(field), visible::line(problem));
         let separator = if field.is_empty() { "" } else { ": " };
         write!(text, "\n  {field}{separator}{problem}").expect(WRITES);
@@ -160,8 +167,15 @@ mod tests {
             "approval.own_request",
             "Nobody decides their own request.",
         )));
-        assert!(text.starts_with("error: Nobody decides their own request [approval.own_request]\nhint: "));
-        assert!(text.contains("sayso token create --name NAME --scope approver"), "{text}");
+        assert!(
+            text.starts_with(
+                "error: Nobody decides their own request [approval.own_request]\nhint: "
+            )
+        );
+        assert!(
+            text.contains("sayso token create --name NAME --scope approver"),
+            "{text}"
+        );
     }
 
     /// S10.5: every field at fault is named; nothing of it can forge a line.
@@ -178,12 +192,19 @@ mod tests {
 
     #[test]
     fn s6_4_a_second_decision_names_the_recorded_one() {
-        let coded = Coded::new(Kind::Precondition, "approval.already_decided", "It was decided.")
-            .with("recorded_decision", "approve")
-            .with("decided_by", "bob")
-            .with("decided_at", "2026-03-01T09:30:00Z");
+        let coded = Coded::new(
+            Kind::Precondition,
+            "approval.already_decided",
+            "It was decided.",
+        )
+        .with("recorded_decision", "approve")
+        .with("decided_by", "bob")
+        .with("decided_at", "2026-03-01T09:30:00Z");
         let text = as_text(&refused(coded));
-        assert!(text.contains("on record: approve by bob at 2026-03-01T09:30:00Z"), "{text}");
+        assert!(
+            text.contains("on record: approve by bob at 2026-03-01T09:30:00Z"),
+            "{text}"
+        );
     }
 
     #[test]
@@ -196,12 +217,19 @@ mod tests {
         assert_eq!(Failure::Api(away).code(), 3);
         assert_eq!(Failure::Api(Error::BadServer("x".into())).code(), 2);
         assert_eq!(Failure::usage("a", "b").code(), 2);
-        assert_eq!(refused(Coded::new(Kind::NotFound, "run.not_found", "No.")).code(), 1);
+        assert_eq!(
+            refused(Coded::new(Kind::NotFound, "run.not_found", "No.")).code(),
+            1
+        );
     }
 
     #[test]
     fn json_errors_are_one_object() {
-        let coded = Coded::new(Kind::NotFound, "run.not_found", "There is no such run here.");
+        let coded = Coded::new(
+            Kind::NotFound,
+            "run.not_found",
+            "There is no such run here.",
+        );
         let value: serde_json::Value = serde_json::from_str(&as_json(&refused(coded))).unwrap();
         assert_eq!(value["error"]["code"], "run.not_found");
         assert_eq!(value["error"]["message"], "There is no such run here");

@@ -56,7 +56,11 @@ impl Output {
 
     /// Prints a message of the API as JSON: indented for people, on one line for programs.
     pub(crate) fn message<M: Message + Name>(&self, message: &M) -> io::Result<()> {
-        self.line(if self.terminal { to_json_pretty(message) } else { to_json(message) })
+        self.line(if self.terminal {
+            to_json_pretty(message)
+        } else {
+            to_json(message)
+        })
     }
 
     /// Prints a message of the API as JSON on one line: one of many.

@@ -76,15 +76,11 @@ impl<const N: usize> Table<N> {
         table
             .load_style(presets::NOTHING)
             .set_content_arrangement(ContentArrangement::Dynamic);
-        if output.style.has_colours() {
-            table.enforce_styling();
-        } else {
-            table.force_no_tty();
-        }
-        let heading = self.heading.iter();
-        table.set_header(heading.map(|name| Cell::new(name).add_attribute(Attribute::Bold)));
+        let colours = output.style.has_colours();
+        let heading = self.heading.map(|name| Entry::toned(name, Tone::Strong));
+        table.set_header(heading.iter().map(|entry| cell(entry, colours)));
         for row in &self.rows {
-            table.add_row(row.iter().map(cell));
+            table.add_row(row.iter().map(|entry| cell(entry, colours)));
         }
         output.line(table.trim_fmt())
     }
@@ -99,9 +95,9 @@ impl<const N: usize> Table<N> {
     }
 }
 
-fn cell(entry: &Entry) -> Cell {
+fn cell(entry: &Entry, colours: bool) -> Cell {
     let cell = Cell::new(visible::cut_line(&entry.text, CELL_BYTES));
-    match entry.tone {
+    match entry.tone.filter(|_| colours) {
         Some(Tone::Good) => cell.fg(Color::DarkGreen),
         Some(Tone::Bad) => cell.fg(Color::DarkRed),
         Some(Tone::Waits) => cell.fg(Color::DarkYellow),
@@ -121,6 +117,9 @@ mod tests {
         let mut table = Table::new(["ID", "INPUT"]);
         table.row(["run_1".into(), "a\tb\nrun_2\tforged".into()]);
         let lines: Vec<String> = table.lines().collect();
-        assert_eq!(lines, ["ID\tINPUT", "run_1\ta⟨U+0009⟩b⟨line⟩run_2⟨U+0009⟩forged"]);
+        assert_eq!(
+            lines,
+            ["ID\tINPUT", "run_1\ta⟨U+0009⟩b⟨line⟩run_2⟨U+0009⟩forged"]
+        );
     }
 }

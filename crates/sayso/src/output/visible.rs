@@ -76,13 +76,28 @@ fn hides(char: char) -> bool {
         '⟨' | '⟩' => true,
         char if char.is_control() => true,
         // Soft hyphen, grapheme joiner, letter mark, fillers, Mongolian separators.
-        '\u{a0}' | '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}'
-        | '\u{17b5}' | '\u{180b}'..='\u{180f}' => true,
+        '\u{a0}'
+        | '\u{ad}'
+        | '\u{34f}'
+        | '\u{61c}'
+        | '\u{115f}'
+        | '\u{1160}'
+        | '\u{17b4}'
+        | '\u{17b5}'
+        | '\u{180b}'..='\u{180f}' => true,
         // Blanks, joiners, marks, overrides and isolates of direction, separators of lines.
-        '\u{1680}' | '\u{2000}'..='\u{200f}' | '\u{2028}'..='\u{202f}' | '\u{205f}'..='\u{206f}'
-        | '\u{2800}' | '\u{3000}' | '\u{3164}' => true,
+        '\u{1680}'
+        | '\u{2000}'..='\u{200f}'
+        | '\u{2028}'..='\u{202f}'
+        | '\u{205f}'..='\u{206f}'
+        | '\u{2800}'
+        | '\u{3000}'
+        | '\u{3164}' => true,
         // Private use, variation selectors, byte order mark, filler, specials.
-        '\u{e000}'..='\u{f8ff}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}'
+        '\u{e000}'..='\u{f8ff}'
+        | '\u{fe00}'..='\u{fe0f}'
+        | '\u{feff}'
+        | '\u{ffa0}'
         | '\u{fff0}'..='\u{fffb}' => true,
         // Notation formatting, tags, supplementary selectors, the private planes.
         '\u{1d159}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{10ffff}' => true,
@@ -100,10 +115,16 @@ mod tests {
         for (text, shown) in [
             ("a\u{202e}b\u{200b}c", "a⟨U+202E⟩b⟨U+200B⟩c"),
             ("x\u{e0100}", "x⟨U+E0100⟩"),
-            ("\u{1b}[2J\u{1b}]0;owned\u{7}", "⟨U+001B⟩[2J⟨U+001B⟩]0;owned⟨U+0007⟩"),
+            (
+                "\u{1b}[2J\u{1b}]0;owned\u{7}",
+                "⟨U+001B⟩[2J⟨U+001B⟩]0;owned⟨U+0007⟩",
+            ),
             ("over\rwritten", "over⟨U+000D⟩written"),
             ("\u{9b}31m", "⟨U+009B⟩31m"),
-            ("```\n<script>alert(1)</script>", "```⟨line⟩<script>alert(1)</script>"),
+            (
+                "```\n<script>alert(1)</script>",
+                "```⟨line⟩<script>alert(1)</script>",
+            ),
             ("⟨U+0041⟩", "⟨U+27E8⟩U+0041⟨U+27E9⟩"),
         ] {
             assert_eq!(line(text), shown);
@@ -115,7 +136,10 @@ mod tests {
     fn b46_padding_is_counted() {
         let padded = format!("ls{}rm -rf /", " ".repeat(400));
         assert_eq!(line(&padded), "ls⟨400 blanks⟩rm -rf /");
-        assert_eq!(block("fn main() {\n        body\n}"), "fn main() {\n        body\n}");
+        assert_eq!(
+            block("fn main() {\n        body\n}"),
+            "fn main() {\n        body\n}"
+        );
     }
 
     /// S6.3: what is cut is marked, and never in the middle of a character.
@@ -128,7 +152,11 @@ mod tests {
     /// B46: ordinary text of any script stays readable.
     #[test]
     fn b46_ordinary_text_stays_as_it_is() {
-        for text in ["{\"to\": \"ann@example\"}", "שלום עולם", "日本語 ünïcode e\u{301} \u{1f600}"] {
+        for text in [
+            "{\"to\": \"ann@example\"}",
+            "שלום עולם",
+            "日本語 ünïcode e\u{301} \u{1f600}",
+        ] {
             assert_eq!(line(text), text);
         }
         assert_eq!(block("one\n\ttwo"), "one\n    two");

@@ -35,22 +35,43 @@ impl Adapters {
         service: &str,
         shutdown: &CancellationToken,
     ) -> anyhow::Result<Option<Self>> {
-        let Some(store) = open_store(config, service, shutdown).await? else { return Ok(None) };
-        let bus: Arc<dyn Bus> = Arc::new(NatsBus::connect(nats(config, service)?).await.context("the bus cannot be used")?);
+        let Some(store) = open_store(config, service, shutdown).await? else {
+            return Ok(None);
+        };
+        let bus: Arc<dyn Bus> = Arc::new(
+            NatsBus::connect(nats(config, service)?)
+                .await
+                .context("the bus cannot be used")?,
+        );
         Self::of(config, store, bus).map(Some)
     }
 
     /// For everything in one process: the bus is within it.
-    pub(crate) async fn embedded(config: &Config, shutdown: &CancellationToken) -> anyhow::Result<Option<Self>> {
-        let Some(store) = open_store(config, "sayso", shutdown).await? else { return Ok(None) };
+    pub(crate) async fn embedded(
+        config: &Config,
+        shutdown: &CancellationToken,
+    ) -> anyhow::Result<Option<Self>> {
+        let Some(store) = open_store(config, "sayso", shutdown).await? else {
+            return Ok(None);
+        };
         let bus: Arc<dyn Bus> = Arc::new(LocalBus::new(LocalConfig::default()));
         Self::of(config, store, bus).map(Some)
     }
 
     fn of(config: &Config, store: Store, bus: Arc<dyn Bus>) -> anyhow::Result<Self> {
         let herald = Herald::start(store.clone(), Arc::clone(&bus));
-        let cluster_key = config.cluster.key.clone().ok_or_else(|| anyhow!("cluster.key is not set"))?;
-        Ok(Self { store, bus, herald, chain_key: chain_key(config)?, cluster_key })
+        let cluster_key = config
+            .cluster
+            .key
+            .clone()
+            .ok_or_else(|| anyhow!("cluster.key is not set"))?;
+        Ok(Self {
+            store,
+            bus,
+            herald,
+            chain_key: chain_key(config)?,
+            cluster_key,
+        })
     }
 
     /// Tells the world what is still to be told, then lets go of the database.
@@ -62,7 +83,11 @@ impl Adapters {
 
 /// The key that seals timelines and the audit log.
 pub(crate) fn chain_key(config: &Config) -> anyhow::Result<ChainKey> {
-    let key = config.chain.key.as_ref().ok_or_else(|| anyhow!("chain.key is not set"))?;
+    let key = config
+        .chain
+        .key
+        .as_ref()
+        .ok_or_else(|| anyhow!("chain.key is not set"))?;
     Ok(ChainKey::new(config.chain.key_id.clone(), *key.bytes()))
 }
 
@@ -73,7 +98,11 @@ pub(crate) fn chain_keys(key: &ChainKey) -> ChainKeys {
 
 /// The URL of the configured database.
 pub(crate) fn database_url(config: &Config) -> anyhow::Result<String> {
-    match config.database.as_ref().ok_or_else(|| anyhow!("database.url is not set"))? {
+    match config
+        .database
+        .as_ref()
+        .ok_or_else(|| anyhow!("database.url is not set"))?
+    {
         Database::Postgres(url) => Ok(url.expose().to_owned()),
         Database::Sqlite(path) => Ok(sqlite_url(path)),
     }
@@ -83,10 +112,17 @@ fn sqlite_url(path: &Path) -> String {
     format!("sqlite://{}", path.display())
 }
 
-async fn open_store(config: &Config, service: &str, shutdown: &CancellationToken) -> anyhow::Result<Option<Store>> {
+async fn open_store(
+    config: &Config,
+    service: &str,
+    shutdown: &CancellationToken,
+) -> anyhow::Result<Option<Store>> {
     let url = database_url(config)?;
     loop {
-        let settings = StoreConfig { application: format!("sayso {service}"), ..StoreConfig::default() };
+        let settings = StoreConfig {
+            application: format!("sayso {service}"),
+            ..StoreConfig::default()
+        };
         match Store::open(&url, settings).await {
             Ok(store) => return Ok(Some(store)),
             Err(error) if error.is_retryable() => {
@@ -98,21 +134,32 @@ async fn open_store(config: &Config, service: &str, shutdown: &CancellationToken
             }
             Err(error) => {
                 let code = error.code();
-                return Err(anyhow::Error::new(error).context(format!("[{code}] the database cannot be used")));
+                return Err(anyhow::Error::new(error)
+                    .context(format!("[{code}] the database cannot be used")));
             }
         }
     }
 }
 
-fn nats(config: &Config, service: &str) -> anyhow::Result<NatsConfig> {
-    let nats = config.nats.as_ref().ok_or_else(|| anyhow!("nats.url is not set"))?;
+/// How the configured broker is reached.
+pub(crate) fn nats(config: &Config, service: &str) -> anyhow::Result<NatsConfig> {
+    let nats = config
+        .nats
+        .as_ref()
+        .ok_or_else(|| anyhow!("nats.url is not set"))?;
     let auth = match &nats.login {
         NatsLogin::None => NatsAuth::None,
-        NatsLogin::User { user, password } => {
-            NatsAuth::Password { user: user.clone(), password: password.expose().to_owned() }
-        }
+        NatsLogin::User { user, password } => NatsAuth::Password {
+            user: user.clone(),
+            password: password.expose().to_owned(),
+        },
         NatsLogin::Token(token) => NatsAuth::Token(token.expose().to_owned()),
         NatsLogin::CredentialsFile(path) => NatsAuth::Credentials(path.clone()),
     };
-    Ok(NatsConfig { servers: nats.urls.clone(), auth, name: format!("sayso-{service}"), ..NatsConfig::default() })
+    Ok(NatsConfig {
+        servers: nats.urls.clone(),
+        auth,
+        name: format!("sayso-{service}"),
+        ..NatsConfig::default()
+    })
 }

@@ -6,5 +6,6 @@ mod services;
 mod storage;
 pub(crate) mod tokens;
 
-pub(crate) use adapters::{Adapters, chain_key, chain_keys};
+pub(crate) use adapters::{Adapters, chain_key, chain_keys, database_url, nats};
+pub(crate) use models::registry;
 pub(crate) use services::{Peers, Services};

@@ -12,11 +12,16 @@ pub(crate) fn registry(config: &Config) -> anyhow::Result<Registry> {
         .map(|(name, model)| Ok((name.clone(), model_config(name, model)?)))
         .collect::<anyhow::Result<BTreeMap<_, _>>>()?;
     let tiers = config.tiers.clone();
-    Registry::new(ModelsConfig { models, tiers }).context("the models of the configuration cannot be used")
+    Registry::new(ModelsConfig { models, tiers })
+        .context("the models of the configuration cannot be used")
 }
 
 fn model_config(name: &str, model: &config::Model) -> anyhow::Result<ModelConfig> {
-    let api_key = model.api_key.as_ref().map(|source| source.resolve()).transpose();
+    let api_key = model
+        .api_key
+        .as_ref()
+        .map(|source| source.resolve())
+        .transpose();
     let api_key = api_key.map_err(|error| anyhow!("models.{name}.api_key_env: {error}"))?;
     Ok(ModelConfig {
         provider: match model.provider {

@@ -64,12 +64,23 @@ impl Services {
     }
 
     pub(crate) fn scheduler(&self) -> Scheduler {
-        let Adapters { store, bus, herald, chain_key, .. } = self.adapters.clone();
+        let Adapters {
+            store,
+            bus,
+            herald,
+            chain_key,
+            ..
+        } = self.adapters.clone();
         Scheduler::build(store, bus, herald, chain_key, SchedulerConfig::default())
     }
 
     pub(crate) fn hub(&self) -> ApprovalHub {
-        let Adapters { store, herald, chain_key, .. } = self.adapters.clone();
+        let Adapters {
+            store,
+            herald,
+            chain_key,
+            ..
+        } = self.adapters.clone();
         ApprovalHub::build(store, herald, chain_key)
     }
 
@@ -79,7 +90,10 @@ impl Services {
 
     pub(crate) fn notifier(&self, public: SocketAddr) -> anyhow::Result<Notifier> {
         let Adapters { store, bus, .. } = self.adapters.clone();
-        let config = NotifierConfig::new(format!("http://{public}"), self.config.notify.secrets.clone());
+        let config = NotifierConfig::new(
+            format!("http://{public}"),
+            self.config.notify.secrets.clone(),
+        );
         Notifier::build(store, bus, config).context("the notifier cannot be built")
     }
 
@@ -93,8 +107,18 @@ impl Services {
         Arc::new(Toolbox::new(&settings, Arc::clone(&storage) as _, storage))
     }
 
-    pub(crate) fn executor(&self, policy: Peer, tools: Arc<Toolbox>) -> anyhow::Result<Executor<Registry, Toolbox>> {
-        let Adapters { store, bus, herald, chain_key, .. } = self.adapters.clone();
+    pub(crate) fn executor(
+        &self,
+        policy: Peer,
+        tools: Arc<Toolbox>,
+    ) -> anyhow::Result<Executor<Registry, Toolbox>> {
+        let Adapters {
+            store,
+            bus,
+            herald,
+            chain_key,
+            ..
+        } = self.adapters.clone();
         let concurrency = usize::try_from(self.config.executor.concurrency).unwrap_or(usize::MAX);
         Ok(Executor::build(Parts {
             store,
@@ -104,7 +128,10 @@ impl Services {
             models: Arc::new(models::registry(&self.config)?),
             tools,
             key: chain_key,
-            config: ExecutorConfig { name: self.executor_name(), concurrency },
+            config: ExecutorConfig {
+                name: self.executor_name(),
+                concurrency,
+            },
         }))
     }
 

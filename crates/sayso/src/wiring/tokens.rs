@@ -25,7 +25,10 @@ pub(crate) struct TokenRequest {
 
 /// Makes a token, and its namespace if it is new, in the database that the configuration names;
 /// answers with the secret, which is nowhere else.
-pub(crate) async fn create_in_database(config: &Path, request: TokenRequest) -> anyhow::Result<String> {
+pub(crate) async fn create_in_database(
+    config: &Path,
+    request: TokenRequest,
+) -> anyhow::Result<String> {
     let config = Config::load(Some(config))?;
     config.require(&[Need::Database, Need::ChainKey])?;
     let store = Store::open(&database_url(&config)?, StoreConfig::default())
@@ -36,7 +39,11 @@ pub(crate) async fn create_in_database(config: &Path, request: TokenRequest) -> 
     Ok(secret)
 }
 
-pub(crate) async fn create(store: &Store, key: &ChainKey, request: TokenRequest) -> anyhow::Result<String> {
+pub(crate) async fn create(
+    store: &Store,
+    key: &ChainKey,
+    request: TokenRequest,
+) -> anyhow::Result<String> {
     let new = NewToken {
         namespace: Namespace::new(&request.namespace)?,
         name: PrincipalId::new(&request.name)?,
@@ -45,7 +52,9 @@ pub(crate) async fn create(store: &Store, key: &ChainKey, request: TokenRequest)
         trust: trust(request.trust.as_deref())?,
         lifetime: request.lifetime.unwrap_or(tokens::DEFAULT_LIFETIME),
     };
-    let created = tokens::create(store, key, &Actor::System, new).await.context("the token was not made")?;
+    let created = tokens::create(store, key, &Actor::System, new)
+        .await
+        .context("the token was not made")?;
     Ok(created.secret.expose().to_owned())
 }
 
@@ -53,8 +62,9 @@ fn scopes(words: &[String]) -> anyhow::Result<Scopes> {
     words
         .iter()
         .map(|word| {
-            Scope::parse(word)
-                .ok_or_else(|| anyhow!("`{word}` is no scope: submit, read, approver, operator or admin"))
+            Scope::parse(word).ok_or_else(|| {
+                anyhow!("`{word}` is no scope: submit, read, approver, operator or admin")
+            })
         })
         .collect()
 }

@@ -1,0 +1,71 @@
+//! The commands that talk to a server, one file each, and those that are one themselves.
+
+mod agents;
+mod approvals;
+mod decide;
+mod deploy;
+mod doctor;
+pub(crate) mod input;
+mod list;
+mod logs;
+mod run;
+mod runs;
+mod tokens;
+mod watch;
+
+use crate::args::{Cli, Command, Global};
+use crate::outcome::{Exit, Failure};
+use crate::output::Output;
+use crate::{client, demo, serve, up};
+
+/// What every command knows.
+#[derive(Debug)]
+pub(crate) struct Context {
+    pub(crate) global: Global,
+    pub(crate) output: Output,
+}
+
+impl Context {
+    pub(crate) async fn connect(&self) -> Result<sayso_sdk::Client, Failure> {
+        client::connect(&self.global).await
+    }
+}
+
+/// Runs a command.
+pub(crate) async fn run(cli: Cli, output: Output) -> Result<Exit, Failure> {
+    let context = Context {
+        global: cli.global,
+        output,
+    };
+    match cli.command {
+        Command::Up(args) => {
+            let options = up::UpOptions {
+                data_dir: client::data_dir(&context.global)?,
+                config: args.config.config,
+                listen: args.listen,
+                models_script: None,
+                quiet: false,
+            };
+            Ok(Exit::Of(up::run(options).await?))
+        }
+        Command::Serve(args) => Ok(Exit::Of(
+            serve::run(args.service, args.config.config).await?,
+        )),
+        Command::Demo(args) => demo::run(&args, &context.output).await,
+        Command::Doctor(args) => doctor::run(&context, args.config.as_deref()).await,
+        Command::Deploy(args) => deploy::run(&context, &args).await,
+        Command::Run(args) => run::run(&context, &args).await,
+        Command::Runs(command) => runs::run(&context, command).await,
+        Command::Approvals(args) => approvals::run(&context, args).await,
+        Command::Approve(args) => decide::run(&context, decide::Which::Approve, args).await,
+        Command::Deny(args) => decide::run(&context, decide::Which::Deny, args).await,
+        Command::Token(command) => tokens::run(&context, command).await,
+        Command::Logs(args) => logs::run(&context, &args).await,
+        Command::Agents(command) => agents::run(&context, command).await,
+        Command::DemoShop => {
+            let served = sayso_tools::demo_shop::serve_stdio().await;
+            served.map_err(|error| Failure::Here(error.into()))?;
+            Ok(Exit::Done)
+        }
+    }
+}

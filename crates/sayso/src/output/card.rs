@@ -1,0 +1,240 @@
+//! An approval as whoever decides needs it (S6.3): the sentence, and beside it always the true tool
+//! and the exact arguments (B47).
+
+use std::fmt::Write as _;
+
+use sayso_sdk::v1::{self, ApprovalStatus};
+
+use super::run::indented;
+use super::style::Tone;
+use super::table::{Entry, Table};
+use super::{Output, time, visible};
+
+/// How much of the arguments is shown; the rest is counted, and `--json` has all of it.
+const ARGUMENT_BYTES: usize = 16 * 1024;
+
+fn tone(status: ApprovalStatus) -> Tone {
+    match status {
+        ApprovalStatus::Pending => Tone::Waits,
+        ApprovalStatus::Approved => Tone::Good,
+        ApprovalStatus::Denied | ApprovalStatus::Expired => Tone::Bad,
+        ApprovalStatus::Closed | ApprovalStatus::Unspecified => Tone::Faint,
+    }
+}
+
+/// Several approvals.
+pub(crate) fn table(approvals: &[v1::Approval]) -> Table<7> {
+    let mut table = Table::new([
+        "APPROVAL", "STATUS", "TOOL", "SUMMARY", "ASKED BY", "RUN", "EXPIRES",
+    ]);
+    for approval in approvals {
+        let status = approval.status();
+        table.row([
+            Entry::new(&approval.id),
+            Entry::toned(status.word(), tone(status)),
+            Entry::new(&approval.tool),
+            Entry::new(&approval.summary),
+            Entry::new(&approval.requester),
+            Entry::new(&approval.run_id),
+            Entry::new(match status {
+                ApprovalStatus::Pending => time::second(approval.expires_at.as_ref()),
+                ApprovalStatus::Unspecified
+                | ApprovalStatus::Approved
+                | ApprovalStatus::Denied
+                | ApprovalStatus::Expired
+                | ApprovalStatus::Closed => "-".to_owned(),
+            }),
+        ]);
+    }
+    table
+}
+
+/// One approval, with all that is needed to decide it.
+pub(crate) fn card(approval: &v1::Approval, output: &Output) -> String {
+    let status = approval.status();
+    let mut text = format!(
+        "{}  {}\n  {}",
+        visible::line(&approval.id),
+        output.style.paint(tone(status), status.word()),
+        output
+            .style
+            .paint(Tone::Strong, &visible::line(&approval.summary)),
+    );
+    let mut add = |name: &str, value: String| {
+        write!(text, "\n  {name:<10} {}", indented(&value))
+            .expect("writing to memory does not fail");
+    };
+    add("tool", visible::line(&approval.tool));
+    add(
+        "arguments",
+        visible::cut_block(&approval.args_json, ARGUMENT_BYTES),
+    );
+    add("task", visible::cut_block(&approval.task_input, 1000));
+    add(
+        "asked by",
+        format!(
+            "{} ({})",
+            visible::line(&approval.requester),
+            approval.trust().word()
+        ),
+    );
+    add(
+        "run",
+        format!(
+            "{} of {}, {}",
+            visible::line(&approval.run_id),
+            visible::line(&approval.agent),
+            visible::line(&approval.call_id)
+        ),
+    );
+    add(
+        "why",
+        format!(
+            "{} ({})",
+            visible::line(&approval.reason),
+            visible::line(&approval.rule)
+        ),
+    );
+    if status == ApprovalStatus::Pending {
+        let expires = time::second(approval.expires_at.as_ref());
+        add("expires", format!("{expires}; then it counts as denied"));
+    } else {
+        add("decided", decided(approval));
+        if let Some(reason) = &approval.decision_reason {
+            add("reason", visible::block(reason));
+        }
+        add("call", approval.action_status().word().replace('_', " "));
+    }
+    text
+}
+
+fn decided(approval: &v1::Approval) -> String {
+    let at = time::second(approval.decided_at.as_ref());
+    let cause = match approval.closed_cause() {
+        v1::DenyCause::Unspecified => String::new(),
+        cause => format!(" ({})", cause.word()),
+    };
+    match &approval.decided_by {
+        Some(by) => format!("by {} at {at}{cause}", visible::line(by)),
+        None => format!("at {at}{cause}"),
+    }
+}
+
+/// What is on record for a decided call, on one line.
+pub(crate) fn outcome(outcome: &v1::DecisionOutcome, output: &Output) -> String {
+    let (word, tone) = match outcome.verdict() {
+        v1::Verdict::Approve => ("approved", Tone::Good),
+        v1::Verdict::Deny => ("denied", Tone::Bad),
+        v1::Verdict::Unspecified => ("decided", Tone::Faint),
+    };
+    let mut text = format!(
+        "{} {}  {} ({}), by {}",
+        output.style.paint(tone, word),
+        visible::line(&outcome.approval_id),
+        visible::line(&outcome.tool),
+        visible::line(&outcome.call_id),
+        visible::line(&outcome.decided_by),
+    );
+    if !outcome.reason.is_empty() {
+        write!(text, ": {}", visible::line(&outcome.reason))
+            .expect("writing to memory does not fail");
+    }
+    if outcome.already_recorded {
+        write!(
+            text,
+            "; that was on record since {}",
+            time::second(outcome.decided_at.as_ref())
+        )
+        .expect("writing to memory does not fail");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::style::Style;
+    use super::*;
+
+    fn plain() -> Output {
+        Output {
+            json: false,
+            terminal: false,
+            style: Style::PLAIN,
+        }
+    }
+
+    /// B46, B47: the true tool and the exact arguments stand beside the summary, with nothing hidden
+    /// in them, and nothing in them can pretend to be a line of the card.
+    #[test]
+    fn b46_b47_a_card_shows_the_true_call() {
+        let approval = v1::Approval {
+            id: "apr_1".into(),
+            run_id: "run_1".into(),
+            call_id: "call_1_1".into(),
+            agent: "mailer".into(),
+            requester: "ann".into(),
+            task_input: "Send it\u{202e}".into(),
+            tool: "mail.send".into(),
+            args_json: format!(
+                "{{\"to\":\"x\u{200b}@evil\",\"body\":\"a{}b\"}}",
+                " ".repeat(400)
+            ),
+            summary: "harmless test\n  tool       mail.read".into(),
+            rule: "rules#1".into(),
+            reason: "Sending mail is asked for.".into(),
+            trust: v1::Trust::Trusted.into(),
+            status: ApprovalStatus::Pending.into(),
+            ..v1::Approval::default()
+        };
+        assert_eq!(
+            card(&approval, &plain()),
+            "\
+apr_1  pending
+  harmless test⟨line⟩  tool       mail.read
+  tool       mail.send
+  arguments  {\"to\":\"x⟨U+200B⟩@evil\",\"body\":\"a⟨400 blanks⟩b\"}
+  task       Send it⟨U+202E⟩
+  asked by   ann (trusted)
+  run        run_1 of mailer, call_1_1
+  why        Sending mail is asked for. (rules#1)
+  expires    -; then it counts as denied"
+        );
+    }
+
+    /// S6.3: once decided, who, why, and what came of it.
+    #[test]
+    fn s6_3_a_decided_card_shows_the_record() {
+        let approval = v1::Approval {
+            id: "apr_1".into(),
+            status: ApprovalStatus::Denied.into(),
+            decided_by: Some("bob".into()),
+            decision_reason: Some("not today".into()),
+            closed_cause: v1::DenyCause::Person.into(),
+            action_status: v1::ActionStatus::Rejected.into(),
+            ..v1::Approval::default()
+        };
+        let card = card(&approval, &plain());
+        assert!(card.contains("decided    by bob at - (person)"), "{card}");
+        assert!(
+            card.contains("reason     not today\n  call       rejected"),
+            "{card}"
+        );
+    }
+
+    #[test]
+    fn an_outcome_is_one_line() {
+        let recorded = v1::DecisionOutcome {
+            approval_id: "apr_1".into(),
+            call_id: "call_1_1".into(),
+            tool: "shop.refund_order".into(),
+            verdict: v1::Verdict::Deny.into(),
+            decided_by: "bob".into(),
+            reason: "too\nmuch".into(),
+            ..v1::DecisionOutcome::default()
+        };
+        assert_eq!(
+            outcome(&recorded, &plain()),
+            "denied apr_1  shop.refund_order (call_1_1), by bob: too⟨line⟩much"
+        );
+    }
+}
