@@ -240,12 +240,24 @@ mod tests {
     #[tokio::test]
     async fn b53_pages_are_never_empty_in_the_middle_nor_too_heavy() {
         let keeps = |number: &u32| number.is_multiple_of(97);
-        let weighs = |number: &u32| if number.is_multiple_of(2) { PAGE_BYTES } else { 1 };
+        let weighs = |number: &u32| {
+            if number.is_multiple_of(2) {
+                PAGE_BYTES
+            } else {
+                1
+            }
+        };
         let (mut seen, mut token) = (Vec::new(), None);
         loop {
             let fetch = |request| async move { Ok(numbers(1000, &request)) };
             let (items, next) = read(50, token, fetch, keeps, weighs).await.unwrap();
-            assert!(items.iter().filter(|number| number.is_multiple_of(2)).count() <= 1);
+            assert!(
+                items
+                    .iter()
+                    .filter(|number| number.is_multiple_of(2))
+                    .count()
+                    <= 1
+            );
             assert!(!items.is_empty() || next.is_none());
             seen.extend(items);
             token = next;
