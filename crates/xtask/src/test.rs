@@ -14,6 +14,7 @@
 //! | `SAYSO_TEST_NODE_BIN` | the folder that holds `node` |
 //! | `SAYSO_TEST_NPM` | the folder with the npm packages' programs |
 //! | `SAYSO_TEST_CHROMIUM` | the browser |
+//! | `SAYSO_TEST_CHROMEDRIVER` | the program `chromedriver`, which drives it |
 //!
 //! Node and the npm packages are on the `PATH` too. A variable is missing only if the command
 //! line said to do without (`--without`), and the end of the output says so.
@@ -130,6 +131,8 @@ fn tools(processes: &Processes, workspace: &Workspace, without: &[Need]) -> Resu
             Need::Chromium => {
                 let browser = toolbox.program(Program::Chromium)?;
                 variables.insert("SAYSO_TEST_CHROMIUM", browser.into());
+                let driver = toolbox.program(Program::Chromedriver)?;
+                variables.insert("SAYSO_TEST_CHROMEDRIVER", driver.into());
             }
             Need::Git => {
                 variables.insert("SAYSO_TEST_GIT", toolbox.program(Program::Git)?.into());

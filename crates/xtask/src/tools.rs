@@ -67,7 +67,7 @@ impl Need {
         match self {
             Self::Postgres => &[Program::Postgres],
             Self::Nats | Self::Python | Self::Node => &[Program::Python],
-            Self::Chromium => &[Program::Chromium],
+            Self::Chromium => &[Program::Chromium, Program::Chromedriver],
             Self::Git => &[Program::Git],
         }
     }

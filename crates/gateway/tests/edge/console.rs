@@ -636,7 +636,7 @@ async fn s6_11_a_session_ends_with_its_token() {
     let mut events = browser.events("/events/inbox", None).await;
     events.until("inbox").await;
     let request = v1::RevokeTokenRequest {
-        token: Some(v1::revoke_token_request::Token::TokenId(
+        token: Some(v1::revoke_token_request::Token::Id(
             scene.approver.token.clone(),
         )),
     };

@@ -17,6 +17,8 @@ pub(crate) enum Program {
     Python,
     /// A browser that runs headless.
     Chromium,
+    /// What drives the browser.
+    Chromedriver,
     /// git.
     Git,
 }
@@ -34,6 +36,7 @@ impl Program {
             Self::Postgres => "PostgreSQL",
             Self::Python => "Python",
             Self::Chromium => "Chromium",
+            Self::Chromedriver => "ChromeDriver",
             Self::Git => "git",
         }
     }
@@ -44,6 +47,7 @@ impl Program {
             Self::Postgres => &["postgresql"],
             Self::Python => &["python3", "python3-venv"],
             Self::Chromium => &["chromium"],
+            Self::Chromedriver => &["chromium-driver"],
             Self::Git => &["git"],
         }
     }
@@ -53,7 +57,7 @@ impl Program {
         match self {
             Self::Postgres => (14, 0),
             Self::Python => (3, 10),
-            Self::Chromium => (110, 0),
+            Self::Chromium | Self::Chromedriver => (110, 0),
             Self::Git => (2, 28),
         }
     }
@@ -91,6 +95,7 @@ impl Program {
                 "google-chrome",
                 "google-chrome-stable",
             ]),
+            Self::Chromedriver => from_path(&["chromedriver"]),
             Self::Git => from_path(&["git"]),
         }
     }
