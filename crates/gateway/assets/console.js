@@ -37,14 +37,15 @@
     tellTimes();
   };
 
-  const count = () => {
+  // Shows how many wait in the tab's title, and tells a screen reader if that has changed.
+  const count = (changed) => {
     const told = document.querySelector("[data-count]");
     if (!told) return;
     const waiting = Number(told.dataset.count);
     const title = document.title.replace(/^\(\d+\) /, "");
     document.title = waiting > 0 ? `(${waiting}) ${title}` : title;
     const announce = byId("announce");
-    if (announce && announce.textContent !== told.textContent) announce.textContent = told.textContent;
+    if (changed && announce) announce.textContent = told.textContent;
   };
 
   const write = (html) => {
@@ -68,7 +69,11 @@
     const on = (name, then) => source.addEventListener(name, then);
     on("open", () => { offline.hidden = true; });
     on("error", () => { offline.hidden = source.readyState !== EventSource.CLOSED; });
-    on("inbox", (event) => { swap("inbox", event.data); count(); });
+    on("inbox", (event) => {
+      const before = document.querySelector("[data-count]")?.dataset.count;
+      swap("inbox", event.data);
+      count(before !== document.querySelector("[data-count]")?.dataset.count);
+    });
     on("head", (event) => swap("head", event.data));
     on("step", addStep);
     on("delta", (event) => write(event.data));
@@ -82,7 +87,7 @@
   };
 
   tellTimes();
-  count();
+  count(false);
   setInterval(tellTimes, 5000);
   const live = document.querySelector("[data-events]");
   if (live) listen(live.dataset.events);

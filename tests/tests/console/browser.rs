@@ -31,7 +31,10 @@ impl Browser {
         let driver = Command::new(program("SAYSO_TEST_CHROMEDRIVER"))
             .arg(format!("--port={port}"))
             // By this mark the watchdog finds what a killed test leaves running.
-            .env("SAYSO_TEST_FOLDER", folder.parent().expect("the watchdog's folder"))
+            .env(
+                "SAYSO_TEST_FOLDER",
+                folder.parent().expect("the watchdog's folder"),
+            )
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
@@ -65,7 +68,11 @@ impl Browser {
             "goog:chromeOptions": options,
             "goog:loggingPrefs": {"browser": "ALL"},
         });
-        let opened = browser.send("POST", "/session", &json!({"capabilities": {"alwaysMatch": wanted}}));
+        let opened = browser.send(
+            "POST",
+            "/session",
+            &json!({"capabilities": {"alwaysMatch": wanted}}),
+        );
         browser.session = opened["sessionId"].as_str().expect("a session").to_owned();
         browser
     }
@@ -93,13 +100,20 @@ impl Browser {
     /// What an expression of JavaScript is worth.
     pub(crate) fn value(&self, expression: &str) -> Value {
         let script = format!("return ({expression});");
-        self.ask("POST", "/execute/sync", &json!({"script": script, "args": []}))
+        self.ask(
+            "POST",
+            "/execute/sync",
+            &json!({"script": script, "args": []}),
+        )
     }
 
     /// Waits until an expression is true.
     pub(crate) async fn until(&self, expression: &str) {
         let what = format!("{expression} in the browser");
-        until(&what, async || (self.value(expression) == true).then_some(())).await;
+        until(&what, async || {
+            (self.value(expression) == true).then_some(())
+        })
+        .await;
     }
 
     /// Clicks what a CSS selector finds.
@@ -111,7 +125,11 @@ impl Browser {
     /// Types into what a CSS selector finds.
     pub(crate) fn write(&self, css: &str, text: &str) {
         let element = self.find(css);
-        self.ask("POST", &format!("/element/{element}/value"), &json!({"text": text}));
+        self.ask(
+            "POST",
+            &format!("/element/{element}/value"),
+            &json!({"text": text}),
+        );
     }
 
     fn find(&self, css: &str) -> String {
@@ -140,12 +158,18 @@ impl Browser {
     pub(crate) fn complaints(&self) -> Vec<Value> {
         let log = self.ask("POST", "/se/log", &json!({"type": "browser"}));
         let entries = log.as_array().cloned().unwrap_or_default();
-        let severe = entries.into_iter().filter(|entry| entry["level"] == "SEVERE");
+        let severe = entries
+            .into_iter()
+            .filter(|entry| entry["level"] == "SEVERE");
         severe.collect()
     }
 
     fn devtools(&self, command: &str, parameters: &Value) -> Value {
-        self.ask("POST", "/goog/cdp/execute", &json!({"cmd": command, "params": parameters}))
+        self.ask(
+            "POST",
+            "/goog/cdp/execute",
+            &json!({"cmd": command, "params": parameters}),
+        )
     }
 
     fn ask(&self, method: &str, path: &str, body: &Value) -> Value {
@@ -157,7 +181,10 @@ impl Browser {
         let answer = answer.unwrap_or_else(|error| panic!("{method} {path}: {error}"));
         let answer: Value = serde_json::from_str(&answer).expect("WebDriver answers in JSON");
         let value = answer["value"].clone();
-        assert!(value.get("error").is_none(), "{method} {path} {body}: {value:#}");
+        assert!(
+            value.get("error").is_none(),
+            "{method} {path} {body}: {value:#}"
+        );
         value
     }
 }
@@ -177,7 +204,11 @@ impl Drop for Browser {
 }
 
 fn exchange(port: u16, method: &str, path: &str, body: &Value) -> std::io::Result<String> {
-    let body = if body.is_null() { String::new() } else { body.to_string() };
+    let body = if body.is_null() {
+        String::new()
+    } else {
+        body.to_string()
+    };
     let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
     stream.set_read_timeout(Some(ANSWER_WITHIN))?;
     let length = body.len();
@@ -189,7 +220,10 @@ fn exchange(port: u16, method: &str, path: &str, body: &Value) -> std::io::Resul
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer)?;
     let answer = String::from_utf8_lossy(&answer).into_owned();
-    Ok(answer.split_once("\r\n\r\n").map(|(_, body)| body.to_owned()).unwrap_or_default())
+    Ok(answer
+        .split_once("\r\n\r\n")
+        .map(|(_, body)| body.to_owned())
+        .unwrap_or_default())
 }
 
 /// Bytes written in base64.

@@ -21,7 +21,9 @@ const INPUT: &str = "Write 1 into the <b>ledger</b>, please.";
 fn a_person_approves_in_a_browser_and_sees_the_run_complete() {
     on_runtime(async {
         let case = Case::alone(Shape::Embedded, Options::new().script("page", SCRIPT)).await;
-        let bundle = Bundle::new("page").ledger("ledger", "append").ask("ledger.append");
+        let bundle = Bundle::new("page")
+            .ledger("ledger", "append")
+            .ask("ledger.append");
         case.deploy(&bundle).await;
         let browser = Browser::start(case.folder()).await;
 
@@ -41,7 +43,9 @@ async fn log_in(case: &Case, browser: &Browser) {
     browser.keep_picture("login.png");
     browser.write("#token", &case.token("app"));
     browser.click("main button");
-    browser.until("document.body.innerText.includes('Nothing waits for a decision.')").await;
+    browser
+        .until("document.body.innerText.includes('Nothing waits for a decision.')")
+        .await;
     let cookies = browser.value("document.cookie");
     assert_eq!(cookies, "", "no script sees the session");
 }
@@ -50,8 +54,12 @@ async fn log_in(case: &Case, browser: &Browser) {
 async fn see_it_appear(case: &Case, browser: &Browser) -> String {
     mark(browser);
     let run = case.sub.start("page", INPUT).await;
-    browser.until("document.querySelectorAll('#inbox .card').length == 1").await;
-    browser.until("document.title.startsWith('(1) Inbox')").await;
+    browser
+        .until("document.querySelectorAll('#inbox .card').length == 1")
+        .await;
+    browser
+        .until("document.title.startsWith('(1) Inbox')")
+        .await;
     assert_not_reloaded(browser);
     browser.keep_picture("inbox.png");
     run
@@ -60,31 +68,50 @@ async fn see_it_appear(case: &Case, browser: &Browser) -> String {
 async fn approve_beside_the_timeline(case: &Case, browser: &Browser, run: &str) {
     let inbox = browser.open_tab();
     browser.open(&format!("{}/runs/{run}", case.address(0)));
-    browser.until("document.querySelector('#head .badge').innerText == 'awaiting approval'").await;
-    assert_eq!(browser.value("document.querySelectorAll('#timeline b').length"), 0);
+    browser
+        .until("document.querySelector('#head .badge').innerText == 'awaiting approval'")
+        .await;
+    assert_eq!(
+        browser.value("document.querySelectorAll('#timeline b').length"),
+        0
+    );
     mark(browser);
     browser.keep_picture("run-waits.png");
 
     let timeline = browser.turn_to(&inbox);
     browser.click("#inbox .card a");
-    browser.until("location.pathname.startsWith('/approvals/')").await;
+    browser
+        .until("location.pathname.startsWith('/approvals/')")
+        .await;
     browser.keep_picture("approval.png");
     browser.write("#reason", "I asked Ann.");
     browser.click("button[value=approve]");
-    browser.until("document.querySelector('.badge').innerText == 'approved'").await;
+    browser
+        .until("document.querySelector('.badge').innerText == 'approved'")
+        .await;
     let page = browser.value("document.body.innerText");
     let page = page.as_str().unwrap();
-    assert!(page.contains("by app") && page.contains("I asked Ann."), "{page}");
+    assert!(
+        page.contains("by app") && page.contains("I asked Ann."),
+        "{page}"
+    );
     browser.keep_picture("approved.png");
 
     browser.turn_to(&timeline);
-    browser.until("document.querySelector('#head .badge').innerText == 'completed'").await;
+    browser
+        .until("document.querySelector('#head .badge').innerText == 'completed'")
+        .await;
     browser.until("!document.querySelector('#controls')").await;
     assert_not_reloaded(browser);
     let last = case.sub.run(run).await.last_sequence;
-    let numbers = browser.value("[...document.querySelectorAll('.step .number')].map(a => +a.innerText)");
+    let numbers =
+        browser.value("[...document.querySelectorAll('.step .number')].map(a => +a.innerText)");
     let expected: Vec<u64> = (1..=last).collect();
-    assert_eq!(numbers, serde_json::json!(expected), "each step once, in order");
+    assert_eq!(
+        numbers,
+        serde_json::json!(expected),
+        "each step once, in order"
+    );
     browser.keep_picture("run-complete.png");
 }
 
@@ -111,5 +138,9 @@ fn mark(browser: &Browser) {
 
 #[track_caller]
 fn assert_not_reloaded(browser: &Browser) {
-    assert_eq!(browser.value("window.untouched === true"), true, "the page was loaded again");
+    assert_eq!(
+        browser.value("window.untouched === true"),
+        true,
+        "the page was loaded again"
+    );
 }

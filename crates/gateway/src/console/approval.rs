@@ -157,11 +157,11 @@ fn facts(approval: &v1::Approval, all: bool, now: Timestamp) -> Markup {
                 div { dt { "Trust" } dd { (approval.trust().word()) } }
                 div { dt { "Asked" } dd { (distance(approval.requested_at.as_ref(), now)) } }
                 div { dt { "Expires" } dd { (distance(approval.expires_at.as_ref(), now)) } }
-                div {
+                div { dt { "Call" } dd { code { (shown(&approval.call_id)) } } }
+                div.wide {
                     dt { "Run" }
                     dd { a href=(format!("/runs/{}", approval.run_id)) { (shown(&approval.run_id)) } }
                 }
-                div { dt { "Call" } dd { code { (shown(&approval.call_id)) } } }
                 div.wide { dt { "Bound to" } dd { code.digest { (approval.digest) } } }
             }
         }
@@ -210,10 +210,8 @@ fn own_request() -> Markup {
             h2 { "Decide" }
             div.notice {
                 p { "You asked for this run, and nobody decides their own request." }
-                p {
-                    "Another person can, with a token of their own: "
-                    code { "sayso token create --name NAME --scope approver" }
-                }
+                p { "Another person can, with a token of their own:" }
+                code.command { "sayso token create --name NAME --scope approver" }
             }
         }
     }

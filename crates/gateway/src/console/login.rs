@@ -119,9 +119,8 @@ fn form(status: StatusCode, next: &str, notice: Option<&str>) -> Response {
                 button.primary { "Log in" }
             }
             p.hint {
-                "An admin makes a token with "
-                code { "sayso token create --name NAME --scope approver" }
-                "."
+                "An admin makes a token:"
+                code.command { "sayso token create --name NAME --scope approver" }
             }
         }
     };

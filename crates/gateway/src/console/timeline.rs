@@ -168,7 +168,15 @@ fn told(read: Step, step: &v1::RunStep, calls: &Calls) -> Entry {
                 html! { (shown(&it.from)) " was unavailable; " (shown(&it.to)) " was asked." };
             Entry::of(sentence).prose(it.reason)
         }
-        Step::Completion(it) => Entry::of(completed(it.ended_by)).prose(it.output),
+        Step::Completion(it) => match it.ended_by {
+            // The answer stands right above.
+            EndedBy::Answer => Entry::of(completed(it.ended_by)),
+            EndedBy::MaxCycles
+            | EndedBy::SpendingCap
+            | EndedBy::ProviderBilling
+            | EndedBy::Error
+            | EndedBy::Cancelled => Entry::of(completed(it.ended_by)).prose(it.output),
+        },
         Step::Failed(it) => {
             let sentence = html! { "The run failed: " code { (shown(it.code.as_str())) } };
             Entry::of(sentence).prose(it.message)
