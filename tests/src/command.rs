@@ -29,7 +29,6 @@ impl Ran {
     /// # Panics
     ///
     /// If it did not.
-    #[must_use]
     pub fn expect_success(self) -> Self {
         assert_eq!(self.code, Some(0), "{}", self.text());
         self

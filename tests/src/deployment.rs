@@ -237,7 +237,9 @@ impl Deployment {
                 json!({"provider": "scripted", "script": path}),
             );
         }
-        let tiers: BTreeMap<_, _> = options.tiers.iter().cloned().collect();
+        let mut tiers: BTreeMap<_, _> = options.tiers.iter().cloned().collect();
+        let first = models.keys().next().expect("there is a model").clone();
+        tiers.entry("balanced".into()).or_insert(vec![first]);
         json!({"models": models, "tiers": tiers})
     }
 
