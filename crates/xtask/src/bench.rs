@@ -60,7 +60,7 @@ pub(crate) struct Arguments {
 impl Arguments {
     fn plan(&self) -> Plan {
         let (runs, paused, floor_seconds) = if self.quick {
-            (128, self.paused.min(200), 1)
+            (128, self.paused.min(200), 3)
         } else {
             (self.runs, self.paused, 5)
         };
@@ -107,7 +107,7 @@ pub(crate) fn run(processes: &Processes, arguments: &Arguments) -> Result<ExitCo
         arguments.tool,
     )?;
     let measured = phases::measure(processes, &house, &arguments.plan());
-    let measured = measured.with_context(|| house.last_words())?;
+    let measured = measured.inspect_err(|_| eprintln!("{}", house.last_words()))?;
     let date = machine::today(processes)?;
     let line = report::line(&house, &measured, arguments.tool, arguments.quick, &date)?;
     drop(house);

@@ -195,7 +195,7 @@ impl House {
 
     /// The last lines that each process wrote, for a failure's account.
     pub(super) fn last_words(&self) -> String {
-        let mut words = String::from("the measurement failed; the last lines of the logs:");
+        let mut words = String::from("bench: it failed; the last lines of the logs:");
         for service in &self.services {
             let log = fs::read_to_string(log_of(self.folder.path(), service.name));
             let log = log.unwrap_or_default();
