@@ -1,7 +1,7 @@
 //! A real browser, driven over WebDriver: small JSON messages over HTTP to `chromedriver`, which is
 //! blocking and needs no library.
 
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -217,13 +217,24 @@ fn exchange(port: u16, method: &str, path: &str, body: &Value) -> std::io::Resul
         "{method} {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Type: application/json\r\n\
          Content-Length: {length}\r\nConnection: close\r\n\r\n{body}"
     )?;
-    let mut answer = Vec::new();
-    stream.read_to_end(&mut answer)?;
-    let answer = String::from_utf8_lossy(&answer).into_owned();
-    Ok(answer
-        .split_once("\r\n\r\n")
-        .map(|(_, body)| body.to_owned())
-        .unwrap_or_default())
+    // The driver leaves the connection open, so the answer ends where its length says.
+    let mut answer = BufReader::new(stream);
+    let mut length = 0;
+    loop {
+        let mut line = String::new();
+        answer.read_line(&mut line)?;
+        match line.trim_end().split_once(": ") {
+            Some((name, value)) if name.eq_ignore_ascii_case("content-length") => {
+                length = value.parse().map_err(std::io::Error::other)?;
+            }
+            Some(_) => {}
+            None if line.trim_end().is_empty() => break,
+            None => {}
+        }
+    }
+    let mut body = vec![0; length];
+    answer.read_exact(&mut body)?;
+    String::from_utf8(body).map_err(std::io::Error::other)
 }
 
 /// Bytes written in base64.

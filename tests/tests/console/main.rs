@@ -20,8 +20,9 @@ const INPUT: &str = "Write 1 into the <b>ledger</b>, please.";
 #[test]
 fn a_person_approves_in_a_browser_and_sees_the_run_complete() {
     on_runtime(async {
-        let case = Case::alone(Shape::Embedded, Options::new().script("page", SCRIPT)).await;
+        let case = Case::alone(Shape::Embedded, Options::new().script("balanced", SCRIPT)).await;
         let bundle = Bundle::new("page")
+            .tier("balanced")
             .ledger("ledger", "append")
             .ask("ledger.append");
         case.deploy(&bundle).await;

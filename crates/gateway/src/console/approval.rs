@@ -103,11 +103,10 @@ async fn view(
 /// Where it stands; once decided, who decided, when, why, and what came of it.
 fn standing(approval: &v1::Approval, now: Timestamp) -> Markup {
     let word = approval.status().word();
-    let pending = approval.status() == v1::ApprovalStatus::Pending;
     html! {
         p.standing role="status" {
             span class=(format!("badge {word}")) { (spoken(word)) }
-            @if pending {
+            @if is_pending(approval) {
                 " Asked " (distance(approval.requested_at.as_ref(), now))
                 ", expires " (distance(approval.expires_at.as_ref(), now)) "."
             } @else {
@@ -132,7 +131,7 @@ fn arguments(approval: &v1::Approval, all: bool) -> Markup {
     let args = cut(&approval.args_json, if all { usize::MAX } else { LONG });
     html! {
         section {
-            h2 { "What would run" }
+            h2 { @if is_pending(approval) { "What would run" } @else { "The call" } }
             p { code.tool { (shown(&approval.tool)) } }
             pre.text dir="ltr" tabindex="0" aria-label="Exact arguments" { (args) }
             @if args.is_cut() { (show_all(approval)) }
@@ -175,7 +174,7 @@ fn facts(approval: &v1::Approval, all: bool, now: Timestamp) -> Markup {
 
 /// The form, or why there is none.
 fn decision(approval: &v1::Approval, visitor: &Visitor) -> Markup {
-    if approval.status() != v1::ApprovalStatus::Pending {
+    if !is_pending(approval) {
         return html! {};
     }
     if approval.requester == visitor.caller().principal.as_str() {
@@ -202,6 +201,10 @@ fn decision(approval: &v1::Approval, visitor: &Visitor) -> Markup {
             }
         }
     }
+}
+
+fn is_pending(approval: &v1::Approval) -> bool {
+    approval.status() == v1::ApprovalStatus::Pending
 }
 
 fn own_request() -> Markup {

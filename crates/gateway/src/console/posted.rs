@@ -8,7 +8,8 @@
 //!    have the API;
 //! 2. the form carries the value of the session, compared in constant time.
 //!
-//! The login has no session yet, so the first lock is its only one.
+//! The login has no session yet, so the first lock is its only one. The refusals, which only these
+//! pages answer, are `form.foreign` and `form.stale`.
 
 use std::collections::HashMap;
 
