@@ -223,13 +223,14 @@ fn exchange(port: u16, method: &str, path: &str, body: &Value) -> std::io::Resul
     loop {
         let mut line = String::new();
         answer.read_line(&mut line)?;
-        match line.trim_end().split_once(": ") {
-            Some((name, value)) if name.eq_ignore_ascii_case("content-length") => {
-                length = value.parse().map_err(std::io::Error::other)?;
+        let Some((name, value)) = line.split_once(':') else {
+            if line.trim_end().is_empty() {
+                break;
             }
-            Some(_) => {}
-            None if line.trim_end().is_empty() => break,
-            None => {}
+            continue;
+        };
+        if name.eq_ignore_ascii_case("content-length") {
+            length = value.trim().parse().map_err(std::io::Error::other)?;
         }
     }
     let mut body = vec![0; length];
