@@ -2,6 +2,7 @@
 //! that look at what is sent to a model.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
@@ -10,9 +11,12 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::post;
 use bytes::Bytes;
-use futures::stream;
+use futures::{StreamExt, stream};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
+
+/// How long a provider that drops the line waits after the first half.
+const HALF_HEARD: Duration = Duration::from_millis(300);
 
 /// A wire format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -246,8 +250,12 @@ async fn answer(State(shared): State<Arc<Shared>>, body: Bytes) -> Response {
         let sent = events
             .into_iter()
             .map(|event| Ok::<_, std::io::Error>(Bytes::from(event)));
-        let dropped = std::iter::once(Err(std::io::Error::other("the line drops")));
-        Body::from_stream(stream::iter(sent.chain(dropped)))
+        // What was sent has to have arrived before the line drops, or it is no half of an answer.
+        let dropped = stream::once(async {
+            tokio::time::sleep(HALF_HEARD).await;
+            Err(std::io::Error::other("the line drops"))
+        });
+        Body::from_stream(stream::iter(sent).chain(dropped))
     };
     Response::builder()
         .header("content-type", "text/event-stream")

@@ -1,0 +1,233 @@
+//! Restarts, redelivery, takeovers (S4.5, S6.9). These tests kill, freeze and move the clock, so each
+//! has a deployment of its own.
+
+use std::time::Duration;
+
+use sayso_tests::{Bundle, Case, Shape, World, alone, code, on_runtime, until};
+use sayso_wire::v1::{ActionStatus, DecideApprovalRequest, Verdict};
+use serde_json::json;
+use tokio::time::Instant;
+
+static WORLD: World = World::new(
+    &[
+        (
+            "b05",
+            "turns:
+  - calls: [{tool: create_artifact, args: {name: a.txt, mime_type: text/plain, content: hello}}]
+  - when: {result_contains: denied by user}
+    text: was denied
+  - text: was not",
+        ),
+        (
+            "b07",
+            "turns:
+  - calls: [{tool: ledger.append, args: {n: 1}}]
+  - when: {message_contains: by the way, result_contains: append ran}
+    text: heard
+  - text: not heard",
+        ),
+        (
+            "b14",
+            "turns:
+  - calls: [{tool: ledger.read, args: {}}, {tool: ledger.append, args: {n: 1}}]
+  - text: done",
+        ),
+        (
+            "b22",
+            "turns:
+  - calls:
+      - {tool: ledger.append, args: {n: 1}}
+      - {tool: ledger.append, args: {n: 2, linger_ms: 1000}}
+      - {tool: ledger.append, args: {n: 3, linger_ms: 2000}}
+  - text: done",
+        ),
+        (
+            "one",
+            "turns:
+  - calls: [{tool: ledger.append, args: {n: 1}}]
+  - text: done",
+        ),
+        (
+            "b27",
+            "turns:
+  - calls: [{tool: ledger.append, args: {n: 1}}]
+  - calls: [{tool: ledger.append, args: {n: 2}}]
+  - text: done",
+        ),
+        (
+            "b60d",
+            "turns:
+  - calls: [{tool: poll.check, args: {a: 1}}]
+  - calls: [{tool: poll.check, args: {a: 1}}]
+  - calls: [{tool: poll.check, args: {a: 1}}]
+    delay: 1s
+  - text: done",
+        ),
+    ],
+    Shape::APART,
+);
+
+fn gated(name: &str) -> Bundle {
+    Bundle::new(name)
+        .ledger("ledger", "append,read")
+        .ask("ledger.append")
+        .allow("*")
+}
+
+fn free(name: &str) -> Bundle {
+    Bundle::new(name).ledger("ledger", "append,read").allow("*")
+}
+
+alone! {
+    /// B05: review that only the agent's bundle asks for is still known after a restart: a denied
+    /// call does not run.
+    async fn b05_a_denied_call_does_not_run_after_a_restart(case: Case) {
+        let bundle = Bundle::new("b05")
+            .field("builtins", json!(["create_artifact"]))
+            .tool("create_artifact", json!({"review": "required"}));
+        let run = case.begin(&bundle).await;
+        let held = case.app.held(&run, 1).await.remove(0);
+        assert_eq!(held.rule, "review");
+        case.kill_all();
+        case.start_all().await;
+        case.app.deny(&held, "").await;
+        let done = case.completed(&run).await;
+        assert_eq!(done.output.as_deref(), Some("was denied"));
+        let timeline = case.app.timeline(&run).await;
+        assert_eq!(timeline.one("tool_denied", "call_1_1").content["cause"], "person");
+        assert_eq!(timeline.count("tool_started"), 0);
+        assert_eq!(case.app.actions(&run).await["call_1_1"].status(), ActionStatus::Rejected);
+    }
+
+    /// B07: an approval with a message and a key, after a restart of the worker, runs the call once
+    /// and asks for nothing again; the model reads the message after the result.
+    async fn b07_an_approval_with_a_message_asks_for_nothing_again(case: Case) {
+        let run = case.begin(&gated("b07")).await;
+        let held = case.app.held(&run, 1).await.remove(0);
+        case.executor(0).kill();
+        case.start_all().await;
+        let request = DecideApprovalRequest {
+            approval_id: held.id.clone(),
+            verdict: Verdict::Approve.into(),
+            reason: "looks right".into(),
+            message: "by the way, thanks".into(),
+            idempotency_key: "once".into(),
+        };
+        case.app.approvals().decide_approval(request).await.unwrap();
+        let done = case.completed(&run).await;
+        assert_eq!(done.output.as_deref(), Some("heard"));
+        assert_eq!(case.ledger.numbers(&run), [1]);
+        let timeline = case.app.timeline(&run).await;
+        assert_eq!(timeline.count("tool_blocked"), 1);
+        assert_eq!(timeline.count("user_message"), 1);
+    }
+
+    /// B25: an approval outlives a crash of everything: same id, same arguments, same deadline.
+    async fn b25_an_approval_outlives_every_process(case: Case) {
+        let bundle = gated("one").permission("approvalTimeout", json!("30m"));
+        let run = case.begin(&bundle).await;
+        let held = case.app.held(&run, 1).await.remove(0);
+        case.kill_all();
+        case.advance(Duration::from_secs(10 * 60)).await;
+        case.start_all().await;
+        let again = case.app.pending(&run).await;
+        assert_eq!(again, [held.clone()]);
+        case.app.approve(&held).await;
+        case.completed(&run).await;
+        assert_eq!(case.ledger.numbers(&run), [1]);
+    }
+
+    /// B34: nothing moves a completed run any more: not a cancel, not a retry, not a message.
+    async fn b34_a_completed_run_stays_completed(case: Case) {
+        let run = case.begin(&free("one")).await;
+        let done = case.completed(&run).await;
+        assert_eq!(code(&case.sub.cancel(&run).await.unwrap_err()), "run.ended");
+        assert_eq!(code(&case.sub.retry(&run).await.unwrap_err()), "run.not_failed");
+        assert_eq!(code(&case.sub.reply(&run, "more").await.unwrap_err()), "run.ended");
+        case.executor(0).kill();
+        case.start_all().await;
+        assert_eq!(case.sub.run(&run).await, done);
+    }
+
+    /// B60 (d): the loop breaker's count survives a restart of the worker.
+    async fn b60_the_count_of_a_loop_survives_a_restart(case: Case) {
+        let bundle = Bundle::new("b60d").ledger("poll", "check").allow("*");
+        let run = case.begin(&bundle).await;
+        until("two calls to have answered", async || {
+            (case.app.timeline(&run).await.count("tool_result") == 2).then_some(())
+        }).await;
+        case.executor(0).kill();
+        case.start_all().await;
+        case.completed(&run).await;
+        assert_eq!(case.ledger.of(&run).len(), 2);
+        let timeline = case.app.timeline(&run).await;
+        assert_eq!(timeline.one("repeat_loop", "call_3_1").content["count"], 3);
+    }
+}
+
+/// What an idle worker does after the broker was away: five runs started and one waiting approval
+/// decided are taken up, each once.
+async fn picked_up(case: &Case, waiting: &str) {
+    let mut runs = Vec::new();
+    for _ in 0..5 {
+        runs.push(case.sub.start("free", "go").await);
+    }
+    let held = case.app.held(waiting, 1).await.remove(0);
+    case.app.approve(&held).await;
+    runs.push(waiting.to_owned());
+    for run in runs {
+        case.completed(&run).await;
+        assert_eq!(case.ledger.numbers(&run), [1]);
+    }
+}
+
+/// B80: an idle worker takes up work within seconds of the broker's return, without a restart of its
+/// own: after a restart of the broker, after one that lost the consumer, and after a pause (of 8 s
+/// here). While the broker is away the worker says that it is not ready.
+#[test]
+fn b80_work_is_taken_up_when_the_broker_is_back() {
+    on_runtime(async {
+        let case = Case::alone(Shape::APART, WORLD.options()).await;
+        case.deploy(&gated("gated").tier("one")).await;
+        case.deploy(&free("free").tier("one")).await;
+        let mut waiting = Vec::new();
+        for _ in 0..3 {
+            let run = case.sub.start("gated", "go").await;
+            case.app.held(&run, 1).await;
+            waiting.push(run);
+        }
+        let not_ready = async || {
+            until("the worker to say that the broker is away", async || {
+                let (status, text) = case.readiness("executor-0").await?;
+                (status == 503 && text.contains("bus")).then_some(())
+            })
+            .await;
+        };
+
+        case.nats().kill();
+        not_ready().await;
+        case.nats().start();
+        case.nats_accepts().await;
+        picked_up(&case, &waiting[0]).await;
+
+        case.nats().kill();
+        let consumer = case
+            .nats_store()
+            .join("jetstream/$G/streams/SAYSO_WORK/obs/executors");
+        std::fs::remove_dir_all(&consumer).expect("the consumer is stored there");
+        case.nats().start();
+        case.nats_accepts().await;
+        picked_up(&case, &waiting[1]).await;
+
+        case.nats().freeze();
+        let frozen = Instant::now();
+        not_ready().await;
+        until("8 s to have passed", async || {
+            (frozen.elapsed() > Duration::from_secs(8)).then_some(())
+        })
+        .await;
+        case.nats().thaw();
+        picked_up(&case, &waiting[2]).await;
+        case.ready().await;
+    });
+}
