@@ -1,5 +1,10 @@
 //! The policy service over its gRPC routes, on a real database in a folder of the test.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "tests state what they expect; a panic with the place is what a failing one should print"
+)]
+
 use sayso_policy::Policy;
 use sayso_rules::Bundle;
 use sayso_run::{AgentName, Namespace};
