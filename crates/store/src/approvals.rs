@@ -42,7 +42,11 @@ impl Store {
 const APPROVAL: &str = "SELECT id, namespace, run, call, agent, requester, tool, args, digest, \
     definition, task_input, trust, rule, reason, summary, seq, status, requested_at, expires_at, \
     decided_by, decided_at, decision_reason, closed_cause, action_status FROM approvals \
-    WHERE namespace = $1";
+    WHERE";
+
+/// One approval of the namespace `$1`. Written so that only the index of ids fits: it is not looked
+/// for among all approvals of the namespace.
+const BY_ID: &str = "COALESCE(namespace, '') = $1 AND id = $2";
 
 impl Approvals<'_> {
     /// One approval.
@@ -51,7 +55,7 @@ impl Approvals<'_> {
         namespace: &Namespace,
         approval: &ApprovalId,
     ) -> Result<Option<ApprovalRow>, DatabaseError> {
-        let sql = format!("{APPROVAL} AND id = $2");
+        let sql = format!("{APPROVAL} {BY_ID}");
         let record: Option<ApprovalRecord> = on_both!(&self.0.0.database, |pool| {
             sqlx::query_as(AssertSqlSafe(sql))
                 .bind(namespace.as_str())
@@ -74,7 +78,8 @@ impl Approvals<'_> {
             at: "requested_at",
             id: "id",
         };
-        let mut select = Select::new(APPROVAL, namespace.as_str(), key, request)?;
+        let sql = format!("{APPROVAL} namespace = $1");
+        let mut select = Select::new(&sql, namespace.as_str(), key, request)?;
         if filter.statuses == [ApprovalStatus::Pending] {
             // Written out, so that the index of pending ones fits.
             select.and("status = 'pending'");

@@ -2,6 +2,8 @@
 //!
 //! Between two looks at the database the process's monotonic clock goes on from the last one, so
 //! reading the time costs no round trip and does not jump when somebody sets this machine's clock.
+//! It is never ahead of the database, only behind by what an answer took to arrive: what this
+//! process says is due now is due for the database as well.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -30,10 +32,10 @@ impl Clock {
         Timestamp::from_micros(since.saturating_add(self.offset.load(Ordering::Relaxed)))
     }
 
-    /// Takes what the database said between `asked` and now: the middle is the best guess.
-    pub(crate) fn observe(&self, asked: Instant, database: i64) {
-        let middle = (self.elapsed(asked) + self.elapsed(Instant::now())) / 2;
-        self.offset.store(database - middle, Ordering::Relaxed);
+    /// Takes what the database has just said.
+    pub(crate) fn observe(&self, database: i64) {
+        let since = self.elapsed(Instant::now());
+        self.offset.store(database - since, Ordering::Relaxed);
     }
 
     fn elapsed(&self, at: Instant) -> i64 {
@@ -49,7 +51,7 @@ mod tests {
     #[test]
     fn goes_on_from_what_the_database_said() {
         let clock = Clock::new();
-        clock.observe(Instant::now(), 1_000_000_000);
+        clock.observe(1_000_000_000);
         let first = clock.now();
         assert!((1_000_000_000..1_001_000_000).contains(&first.micros()));
         assert!(clock.now() >= first);

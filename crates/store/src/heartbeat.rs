@@ -196,7 +196,7 @@ impl Beat {
             let sent = Instant::now();
             pause = match tokio::time::timeout(LONGEST, self.renew()).await {
                 Ok(Ok(Some(now))) => {
-                    self.clock.observe(sent, now);
+                    self.clock.observe(now);
                     self.shared.renewed(sent);
                     EVERY.saturating_sub(sent.elapsed())
                 }

@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use sayso_driver::{Append, AppendError, Appended, Journal, LoadError, Loaded};
 use sayso_run::{RunId, Timestamp};
@@ -255,14 +255,9 @@ impl Store {
     pub async fn sync_clock(&self) -> Result<Timestamp, DatabaseError> {
         let sql = format!("SELECT {}", self.0.database.now());
         let now: i64 = on_both!(&self.0.database, |pool| {
-            let mut connection = pool.acquire().await?;
-            let asked = Instant::now();
-            let now = sqlx::query_scalar(AssertSqlSafe(sql))
-                .fetch_one(&mut *connection)
-                .await?;
-            self.0.clock.observe(asked, now);
-            now
-        });
+            sqlx::query_scalar(AssertSqlSafe(sql)).fetch_one(pool).await
+        })?;
+        self.0.clock.observe(now);
         Ok(Timestamp::from_micros(now))
     }
 
