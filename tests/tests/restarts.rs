@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use sayso_tests::{Bundle, Case, Shape, World, alone, code, on_runtime, until};
-use sayso_wire::v1::{ActionStatus, DecideApprovalRequest, Verdict};
+use sayso_wire::v1::{ActionStatus, DecideApprovalRequest, RunStatus, Verdict};
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -163,6 +163,193 @@ alone! {
         let timeline = case.app.timeline(&run).await;
         assert_eq!(timeline.one("repeat_loop", "call_3_1").content["count"], 3);
     }
+}
+
+/// B14: an approval that comes after the call was listed and before the worker has parked the run is
+/// not lost: the run goes on as soon as the worker does.
+#[test]
+fn b14_a_decision_before_the_run_is_parked_is_not_lost() {
+    for shape in [Shape::Embedded, Shape::APART] {
+        on_runtime(async {
+            let options = WORLD.options().hooks("driver.before_park=delay:1500@1");
+            let case = Case::alone(shape, options).await;
+            let run = case.begin(&gated("b14")).await;
+            let held = until("the approval to be listed", async || {
+                case.app.pending(&run).await.pop()
+            })
+            .await;
+            case.app.approve(&held).await;
+            let decided = Instant::now();
+            case.completed(&run).await;
+            // The hook holds the worker for at most 1.5 s of this.
+            assert!(
+                decided.elapsed() < Duration::from_millis(1500 + 2000),
+                "{:?}",
+                decided.elapsed()
+            );
+            assert_eq!(case.ledger.numbers_of("append", &run), [1]);
+            assert_eq!(case.app.timeline(&run).await.count("tool_started"), 2);
+        });
+    }
+}
+
+trait NumbersOf {
+    fn numbers_of(&self, tool: &str, run: &str) -> Vec<i64>;
+}
+
+impl NumbersOf for sayso_tests::Ledger {
+    fn numbers_of(&self, tool: &str, run: &str) -> Vec<i64> {
+        let mut entries = self.of(run);
+        entries.retain(|entry| entry.tool == tool);
+        let mut numbers: Vec<_> = entries.iter().map(sayso_tests::Entry::n).collect();
+        numbers.sort_unstable();
+        numbers
+    }
+}
+
+const TWO_EXECUTORS: Shape = Shape::Apart {
+    executors: 2,
+    gateways: 1,
+};
+
+/// B22: a worker that dies after the first of three results was stored loses none of the others: each
+/// call ends with a result or as interrupted, none runs twice, and after a retry the run completes.
+#[test]
+fn b22_no_call_of_a_turn_is_forgotten() {
+    for shape in [Shape::Embedded, TWO_EXECUTORS] {
+        on_runtime(async {
+            // The first answer is back at once, the second a second later.
+            let options = WORLD.options().hooks("driver.after_send=kill@2");
+            let case = Case::alone(shape, options).await;
+            if shape == TWO_EXECUTORS {
+                // The one with the hook takes the run.
+                case.executor(1).kill();
+            }
+            let run = case.begin(&free("b22")).await;
+            until("the worker to die", async || {
+                (!case.executor(0).is_running()).then_some(())
+            })
+            .await;
+            case.executor(if shape == TWO_EXECUTORS { 1 } else { 0 })
+                .start();
+            case.ready().await;
+            let failed = case.sub.until(&run, RunStatus::Failed).await;
+            let failure = failed.failure.unwrap();
+            assert_eq!(failure.code, "run.interrupted", "{failure:?}");
+            let timeline = case.app.timeline(&run).await;
+            let last = timeline.0.last().unwrap();
+            assert_eq!(last.content["unknown"], json!(["call_1_2", "call_1_3"]));
+            assert!(timeline.has("tool_result", "call_1_1"));
+
+            case.sub.retry(&run).await.unwrap();
+            case.completed(&run).await;
+            let numbers = case.ledger.numbers(&run);
+            assert_eq!(numbers, [1, 2, 3]);
+        });
+    }
+}
+
+/// B27: a worker that was frozen for longer than it is waited for, while another took its run over and
+/// finished it, changes nothing when it thaws: one result a call, one history, nothing run by both.
+#[test]
+fn b27_a_thawed_worker_changes_nothing() {
+    on_runtime(async {
+        let options = WORLD.options().hooks("driver.after_send=stop@1");
+        let case = Case::alone(TWO_EXECUTORS, options).await;
+        case.executor(1).kill();
+        let run = case.begin(&free("b27")).await;
+        until("the worker to freeze", async || {
+            case.executor(0).is_frozen().then_some(())
+        })
+        .await;
+        case.executor(1).start();
+        let failed = case.sub.until(&run, RunStatus::Failed).await;
+        assert_eq!(failed.failure.unwrap().code, "run.interrupted");
+        case.sub.retry(&run).await.unwrap();
+        let done = case.completed(&run).await;
+        assert_eq!(case.ledger.numbers(&run), [1, 2]);
+
+        case.executor(0).thaw();
+        // It is itself again once it takes new work: what it had in hand is settled before.
+        case.executor(1).kill();
+        let next = case.sub.start("b27", "again").await;
+        case.completed(&next).await;
+
+        let timeline = case.app.timeline(&run).await;
+        let after = case.sub.run(&run).await;
+        assert_eq!(after.status(), RunStatus::Completed);
+        assert_eq!(after.output, done.output);
+        assert_eq!(case.ledger.numbers(&run), [1, 2]);
+        assert_eq!(timeline.count("assistant_message"), 3);
+        for call in ["call_1_1", "call_2_1"] {
+            assert_eq!(
+                timeline
+                    .of("tool_started")
+                    .iter()
+                    .filter(|step| step.call() == call)
+                    .count(),
+                1
+            );
+            assert!(
+                timeline
+                    .of("tool_result")
+                    .iter()
+                    .filter(|step| step.call() == call)
+                    .count()
+                    <= 1
+            );
+        }
+    });
+}
+
+/// B31: a wake-up that is delivered twice, because the claim took longer than it is waited for, makes
+/// one execution.
+#[test]
+fn b31_a_wake_up_that_comes_twice_makes_one_execution() {
+    on_runtime(async {
+        let options = WORLD.options().hooks("driver.before_append=delay:6000@1");
+        let case = Case::alone(TWO_EXECUTORS, options).await;
+        case.executor(1).kill();
+        let run = case.begin(&free("one")).await;
+        // The first worker holds the wake-up; the second gets it again.
+        case.executor(1).start();
+        case.completed(&run).await;
+        assert_eq!(case.ledger.numbers(&run), [1]);
+        let next = case.sub.start("one", "again").await;
+        case.completed(&next).await;
+        let timeline = case.app.timeline(&run).await;
+        assert_eq!(timeline.count("tool_started"), 1);
+        assert_eq!(timeline.count("assistant_message"), 2);
+    });
+}
+
+/// B31, second form: the second worker dies after it has taken the run, and the first one, whose late
+/// claim is refused, is there to take it over.
+#[test]
+fn b31_the_run_is_not_lost_when_the_second_worker_dies() {
+    on_runtime(async {
+        let options = WORLD.options().hooks("driver.before_append=delay:6000@1");
+        let case = Case::alone(TWO_EXECUTORS, options).await;
+        case.executor(1).kill();
+        let run = case.begin(&free("one")).await;
+        case.executor(1)
+            .set("SAYSO_HOOKS", Some("driver.after_send=kill@1"));
+        case.executor(1).start();
+        until("the second worker to die", async || {
+            (!case.executor(1).is_running()).then_some(())
+        })
+        .await;
+        let ended = until("the run to end", async || {
+            let now = case.sub.run(&run).await;
+            now.ended_at.is_some().then_some(now)
+        })
+        .await;
+        if ended.status() == RunStatus::Failed {
+            case.sub.retry(&run).await.unwrap();
+        }
+        case.completed(&run).await;
+        assert_eq!(case.ledger.numbers(&run), [1]);
+    });
 }
 
 /// What an idle worker does after the broker was away: five runs started and one waiting approval

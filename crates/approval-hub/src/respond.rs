@@ -2,8 +2,8 @@
 
 use sayso_driver::{AppendError, Decided, WriteError, Wrote, write};
 use sayso_run::{
-    CallId, Digest, IdempotencyKey, Input, Namespace, Refusal, Response, RunId, RunState, Target,
-    Timestamp,
+    CallId, Digest, IdempotencyKey, Input, Namespace, Refusal, Response, RunId, RunState, Step,
+    Target, Timestamp,
 };
 
 use crate::ApprovalHub;
@@ -52,7 +52,7 @@ pub(crate) async fn respond(hub: &ApprovalHub, asked: Asked) -> Result<Answered,
         other => other,
     };
     let wrote = wrote.map_err(|error| hide_foreign(error, &run))?;
-    let decided = wrote.state.decided_calls(&response);
+    let decided = decided(&wrote, &response);
     let later = later(&wrote.state, &response);
     Ok(Answered {
         decided,
@@ -103,6 +103,24 @@ fn hide_foreign(error: WriteError, run: &RunId) -> WriteError {
         }
         other => other,
     }
+}
+
+/// The calls that the response has decided, now or before, in call order. Those named by their tool
+/// are known from the steps alone: once decided they are not pending any more.
+fn decided(wrote: &Wrote, response: &Response) -> Vec<CallId> {
+    let mut decided = wrote.state.decided_calls(response);
+    decided.extend(
+        wrote
+            .steps
+            .iter()
+            .filter_map(|written| match &written.recorded.step {
+                Step::ToolApproved(approved) => Some(approved.call.clone()),
+                Step::ToolDenied(denied) => Some(denied.call.clone()),
+                _ => None,
+            }),
+    );
+    let calls = wrote.state.calls().iter().map(|call| call.id.clone());
+    calls.filter(|call| decided.contains(call)).collect()
 }
 
 fn later(state: &RunState, response: &Response) -> Vec<CallId> {

@@ -1,5 +1,5 @@
 use sayso_driver::{AppendError, LoadError, WriteError};
-use sayso_run::Refusal;
+use sayso_run::{DenyCause, Refusal};
 use sayso_service::error::{Coded, Kind};
 
 /// Why nothing was written, for whoever asked: a stable code, a sentence, and where a decision is on
@@ -54,7 +54,11 @@ fn refused(refusal: &Refusal) -> Coded {
             .with("approval_id", approval.to_string())
             .with(
                 "recorded_decision",
-                recorded.denied.map_or("approved", |cause| cause.as_str()),
+                match recorded.denied {
+                    None => "approved",
+                    Some(DenyCause::Person) => "denied",
+                    Some(cause) => cause.as_str(),
+                },
             )
             .with(
                 "decided_by",

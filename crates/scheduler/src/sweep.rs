@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use sayso_driver::{Decided, Herald as _, Journal, WriteError, write};
+use sayso_driver::{Decided, Journal, WriteError, write};
 use sayso_run::{Input, Refusal, RunId, RunState, Timestamp, WorkerId};
 use sayso_store::{DatabaseError, Worker};
 

@@ -1,5 +1,10 @@
 //! Watching a run over broken connections (S2.4, B52), against a server that breaks them on purpose.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "a panic with the place is what a failing test should print"
+)]
+
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::pin::Pin;

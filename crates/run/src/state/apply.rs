@@ -304,6 +304,9 @@ impl RunState {
 
     fn tool_blocked(&mut self, step: &ToolBlocked, seq: u64, at: Timestamp) -> Result<(), String> {
         let call = self.call_in(&step.call, |phase| matches!(phase, Phase::Proposed))?;
+        if call.digest != step.digest {
+            return Err(format!("what is held as {} is another call", step.call));
+        }
         call.phase = Phase::Held;
         call.approval = Some(HeldCall {
             id: step.approval.clone(),

@@ -26,7 +26,8 @@ fn tone(status: ApprovalStatus) -> Tone {
 pub(crate) fn table(approvals: &[v1::Approval]) -> Table<7> {
     let mut table = Table::new([
         "APPROVAL", "STATUS", "TOOL", "SUMMARY", "ASKED BY", "RUN", "EXPIRES",
-    ]);
+    ])
+    .whole(5);
     for approval in approvals {
         let status = approval.status();
         table.row([

@@ -83,19 +83,14 @@ pub(crate) fn details(run: &v1::Run, output: &Output) -> String {
         format!("{} ({})", visible::line(&run.requester), run.trust().word()),
     );
     add("task", visible::cut_block(&run.input, 2000));
-    let until = if run.ended_at.is_some() {
-        "ended"
+    let so_far = if run.ended_at.is_some() {
+        ""
     } else {
-        "so far"
+        " so far"
     };
-    add(
-        "took",
-        format!(
-            "{} {until}, created {}",
-            time::length(run.duration.as_ref()),
-            time::second(run.created_at.as_ref())
-        ),
-    );
+    let took = time::length(run.duration.as_ref());
+    let created = time::second(run.created_at.as_ref());
+    add("took", format!("{took}{so_far}, created {created}"));
     add("used", usage(run));
     if run.retries > 0 {
         add("retries", run.retries.to_string());

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use comfy_table::{Attribute, Cell, Color, ContentArrangement, presets};
+use comfy_table::{Attribute, Cell, Color, ColumnConstraint, ContentArrangement, presets};
 
 use super::style::Tone;
 use super::{Output, visible};
@@ -50,6 +50,8 @@ impl From<String> for Entry {
 pub(crate) struct Table<const N: usize> {
     heading: [&'static str; N],
     rows: Vec<[Entry; N]>,
+    /// Columns whose values are for copying: never broken over lines.
+    whole: Vec<usize>,
 }
 
 impl<const N: usize> Table<N> {
@@ -57,7 +59,14 @@ impl<const N: usize> Table<N> {
         Table {
             heading,
             rows: Vec::new(),
+            whole: vec![0],
         }
+    }
+
+    /// Keeps the values of one more column whole, as those of the first one are.
+    pub(crate) fn whole(mut self, column: usize) -> Table<N> {
+        self.whole.push(column);
+        self
     }
 
     pub(crate) fn row(&mut self, row: [Entry; N]) {
@@ -81,6 +90,11 @@ impl<const N: usize> Table<N> {
         table.set_header(heading.iter().map(|entry| cell(entry, colours)));
         for row in &self.rows {
             table.add_row(row.iter().map(|entry| cell(entry, colours)));
+        }
+        for column in self.whole {
+            if let Some(column) = table.column_mut(column) {
+                column.set_constraint(ColumnConstraint::ContentWidth);
+            }
         }
         output.line(table.trim_fmt())
     }

@@ -3,7 +3,7 @@
 //! Provisional text is shown as it comes, after the mark `…`. The step that holds the whole answer
 //! settles it: what was shown already is not shown again, what is missing is added, and text that
 //! turned out to be void (a failover, a lost connection) is said to be so and the answer shown in
-//! full. So a reader who copies from the terminal always has each answer once, and whole.
+//! full. Steps that are recorded together with an answer, and stand before it, come between. So a reader who copies from the terminal always has each answer once, and whole.
 
 use sayso_run::Step;
 use sayso_sdk::v1;
@@ -24,8 +24,15 @@ const INDENT: &str = "        ";
 pub(crate) struct Timeline {
     style: Style,
     teller: Teller,
-    /// The text that was shown of the answer that is being written.
-    writing: Option<String>,
+    writing: Option<Writing>,
+}
+
+/// The text that was shown of the answer that is being written.
+#[derive(Debug)]
+struct Writing {
+    text: String,
+    /// It can go on: its line has not ended.
+    open: bool,
 }
 
 impl Timeline {
@@ -56,28 +63,45 @@ impl Timeline {
 
     /// That the text shown of an answer does not count; nothing if none was shown.
     pub(crate) fn void(&mut self, why: &str) -> String {
-        match self.writing.take() {
-            Some(_) => format!(
-                "{}\n",
-                self.style.paint(Tone::Faint, &format!(" (void: {why})"))
-            ),
-            None => String::new(),
-        }
+        let Some(writing) = self.writing.take() else {
+            return String::new();
+        };
+        let before = if writing.open { " " } else { INDENT };
+        let why = format!("{before}(void: {why})");
+        format!("{}\n", self.style.paint(Tone::Faint, &why))
     }
 
     /// A step.
     pub(crate) fn step(&mut self, step: &v1::RunStep) -> String {
         let Said { tone, text } = self.teller.tell(step);
-        let Some(shown) = self.writing.take() else {
+        let Some(answer) = answer(step) else {
+            return format!("{}{}", self.break_line(), self.entry(step, tone, &text));
+        };
+        let Some(writing) = self.writing.take() else {
             return self.entry(step, tone, &text);
         };
-        match rest_of_answer(step, &shown) {
-            Some(rest) => {
-                let rest = indented(&visible::block(&rest));
-                let whole = format!("as above {}", self.teller.source());
+        let whole = format!("as above {}", self.teller.source());
+        match answer.strip_prefix(&writing.text) {
+            Some(rest) if writing.open => {
+                let rest = indented(&visible::block(rest));
                 format!("{rest}\n{}", self.entry(step, Some(Tone::Faint), &whole))
             }
-            None => format!("\n{}", self.entry(step, tone, &text)),
+            Some("") => self.entry(step, Some(Tone::Faint), &whole),
+            Some(_) | None => {
+                let before = if writing.open { "\n" } else { "" };
+                format!("{before}{}", self.entry(step, tone, &text))
+            }
+        }
+    }
+
+    /// Ends the line of an answer that is being written, as something comes between.
+    fn break_line(&mut self) -> &'static str {
+        match &mut self.writing {
+            Some(writing) if writing.open => {
+                writing.open = false;
+                "\n"
+            }
+            Some(_) | None => "",
         }
     }
 
@@ -98,15 +122,15 @@ impl Timeline {
 
     fn delta(&mut self, text: &str) -> String {
         let shown = indented(&visible::block(text));
-        match &mut self.writing {
-            Some(writing) => {
-                writing.push_str(text);
-                shown
-            }
-            None => {
-                self.writing = Some(text.to_owned());
-                format!("{INDENT}… {shown}")
-            }
+        let writing = self.writing.get_or_insert_with(|| Writing {
+            text: String::new(),
+            open: false,
+        });
+        writing.text.push_str(text);
+        if std::mem::replace(&mut writing.open, true) {
+            shown
+        } else {
+            format!("{INDENT}… {shown}")
         }
     }
 }
@@ -115,11 +139,10 @@ fn indented(text: &str) -> String {
     text.replace('\n', &format!("\n{INDENT}"))
 }
 
-/// What is missing of an answer of which the beginning was shown; none if the step is no answer, or
-/// another one than was shown.
-fn rest_of_answer(step: &v1::RunStep, shown: &str) -> Option<String> {
+/// The text of an answer; none if the step is something else.
+fn answer(step: &v1::RunStep) -> Option<String> {
     match decode(step)? {
-        Step::AssistantMessage(message) => message.text.strip_prefix(shown).map(str::to_owned),
+        Step::AssistantMessage(message) => Some(message.text),
         Step::TriggerReceived(_)
         | Step::ToolsListed(_)
         | Step::UserMessage(_)
@@ -205,6 +228,34 @@ mod tests {
             "        … I will (void: the model is asked again)\n   3  00:00:01.000  assistant_message  No.  (scripted, 9 tokens in, 3 out)\n"
         );
         assert_eq!(timeline.void("again"), "");
+    }
+
+    /// Steps that are recorded together with an answer come between its text and itself.
+    #[test]
+    fn s2_4_steps_before_the_answer_come_between() {
+        let mut timeline = Timeline::new(Style::PLAIN, false);
+        let mut seen = timeline.message(&delta("Looking it up."));
+        let listed = v1::RunStep {
+            sequence: 2,
+            at: at(1),
+            r#type: "tools_listed".into(),
+            version: 1,
+            content_json: format!(r#"{{"set":"{}","count":3}}"#, "0".repeat(64)),
+            ..v1::RunStep::default()
+        };
+        seen += &timeline.step(&listed);
+        seen += &timeline.step(&answer("Looking it up."));
+        assert_eq!(
+            seen,
+            "        … Looking it up.\n   2  00:00:01.000  tools_listed       3 tools are offered to the model\n   3  00:00:01.000  assistant_message  as above (scripted, 9 tokens in, 3 out)\n"
+        );
+        timeline.message(&delta("Loo"));
+        timeline.step(&listed);
+        assert!(
+            timeline
+                .step(&answer("Looking."))
+                .contains("assistant_message  Looking.  (scripted")
+        );
     }
 
     /// Text of which the beginning was missed is shown whole by its step.

@@ -13,7 +13,7 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_sayso");
 const EXAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/shop");
 
 /// The program, with nothing of the caller's environment that speaks of sayso, and no terminal.
-pub fn sayso() -> Command {
+pub(crate) fn sayso() -> Command {
     let mut command = Command::new(PROGRAM);
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("SAYSO_") {
@@ -25,14 +25,14 @@ pub fn sayso() -> Command {
 }
 
 /// What a command answered.
-pub struct Answer {
-    pub code: i32,
-    pub out: String,
-    pub err: String,
+pub(crate) struct Answer {
+    pub(crate) code: i32,
+    pub(crate) out: String,
+    pub(crate) err: String,
 }
 
 impl Answer {
-    pub fn of(command: &mut Command) -> Answer {
+    pub(crate) fn of(command: &mut Command) -> Answer {
         let output = command.output().unwrap();
         Answer {
             code: output.status.code().unwrap_or(-1),
@@ -42,17 +42,17 @@ impl Answer {
     }
 
     #[track_caller]
-    pub fn ok(self) -> Answer {
+    pub(crate) fn ok(self) -> Answer {
         assert_eq!(self.code, 0, "{self}");
         self
     }
 
     /// The first line.
-    pub fn id(&self) -> String {
+    pub(crate) fn id(&self) -> String {
         self.out.lines().next().unwrap().to_owned()
     }
 
-    pub fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {self}"))
     }
 }
@@ -68,14 +68,14 @@ impl fmt::Display for Answer {
 }
 
 /// A running `sayso up`.
-pub struct World {
+pub(crate) struct World {
     folder: TempDir,
     server: String,
     up: RefCell<Child>,
 }
 
 impl World {
-    pub fn start() -> World {
+    pub(crate) fn start() -> World {
         let folder = tempfile::tempdir().unwrap();
         let script = format!("{EXAMPLES}/model.yaml");
         let config = format!(
@@ -122,24 +122,24 @@ impl World {
     }
 
     /// As the local admin.
-    pub fn admin(&self, arguments: &[&str]) -> Answer {
+    pub(crate) fn admin(&self, arguments: &[&str]) -> Answer {
         Answer::of(&mut self.command(arguments))
     }
 
     /// With a token.
-    pub fn by(&self, token: &str, arguments: &[&str]) -> Answer {
+    pub(crate) fn by(&self, token: &str, arguments: &[&str]) -> Answer {
         Answer::of(self.command(arguments).env("SAYSO_TOKEN", token))
     }
 
     /// The secret of a new token.
-    pub fn token(&self, name: &str, more: &[&str]) -> String {
+    pub(crate) fn token(&self, name: &str, more: &[&str]) -> String {
         let mut arguments = vec!["token", "create", "--name", name];
         arguments.extend(more);
         self.admin(&arguments).ok().id()
     }
 
     /// Watches a run, as JSON.
-    pub fn watch(&self, run: &str) -> Watch {
+    pub(crate) fn watch(&self, run: &str) -> Watch {
         let mut child = self
             .command(&["runs", "watch", run, "--json"])
             .stdout(Stdio::piped())
@@ -155,7 +155,7 @@ impl World {
     }
 
     /// The example's bundle with this program as its shop.
-    pub fn bundle(&self) -> String {
+    pub(crate) fn bundle(&self) -> String {
         let bundle = std::fs::read_to_string(format!("{EXAMPLES}/agent.yaml")).unwrap();
         let bundle = bundle
             .replace("[sayso, demo-shop]", &format!("[{PROGRAM:?}, demo-shop]"))
@@ -164,19 +164,19 @@ impl World {
     }
 
     /// The shop's file.
-    pub fn shop(&self) -> PathBuf {
+    pub(crate) fn shop(&self) -> PathBuf {
         self.folder.path().join("shop.json")
     }
 
     /// Writes a file and says where.
-    pub fn write(&self, name: &str, text: &str) -> String {
+    pub(crate) fn write(&self, name: &str, text: &str) -> String {
         let path = self.folder.path().join(name);
         std::fs::write(&path, text).unwrap();
         path.to_str().unwrap().to_owned()
     }
 
     /// S10.2: SIGTERM drains and exits 0.
-    pub fn stop_gently(&self) {
+    pub(crate) fn stop_gently(&self) {
         let mut up = self.up.borrow_mut();
         let told = Command::new("kill")
             .args(["-TERM", &up.id().to_string()])
@@ -201,7 +201,7 @@ impl Drop for World {
 }
 
 /// A watched run.
-pub struct Watch {
+pub(crate) struct Watch {
     child: Child,
     lines: RefCell<BufReader<ChildStdout>>,
     steps: RefCell<Vec<String>>,
@@ -222,7 +222,7 @@ impl Watch {
     }
 
     /// Reads until the run waits for a person; the approval.
-    pub fn until_held(&self) -> String {
+    pub(crate) fn until_held(&self) -> String {
         loop {
             let message = self.next().expect("the run waits before it ends");
             if message["step"]["type"] == "awaiting_approval" {
@@ -234,7 +234,7 @@ impl Watch {
     }
 
     /// Reads to the end: the exit code and the types of all steps.
-    pub fn to_end(mut self) -> (i32, Vec<String>) {
+    pub(crate) fn to_end(mut self) -> (i32, Vec<String>) {
         while self.next().is_some() {}
         let code = self.child.wait().unwrap().code().unwrap_or(-1);
         (code, self.steps.take())
