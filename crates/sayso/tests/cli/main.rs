@@ -115,7 +115,7 @@ fn s10_1_a_gated_run_by_hand() {
             .starts_with(&format!("approved {approval}  shop.refund_order")),
         "{approved}"
     );
-    let (code, steps) = watch.to_end();
+    let (code, steps) = watch.finish();
     assert_eq!(code, 0, "the run completed");
     let executed = steps
         .iter()
@@ -193,7 +193,7 @@ fn b42_ones_own_request_is_refused_with_a_hint() {
         .by(&carol, &["deny", &approval, "--reason", "not today"])
         .ok();
     assert!(denied.out.contains("denied "), "{denied}");
-    let (code, steps) = watch.to_end();
+    let (code, steps) = watch.finish();
     assert_eq!(code, 0, "a denied call does not fail its run");
     assert!(steps.iter().any(|step| step == "tool_denied"), "{steps:?}");
     let orders = std::fs::read_to_string(world.shop()).unwrap();
@@ -239,7 +239,7 @@ fn s10_6_json_and_exit_codes_are_for_programs() {
         .admin(&["runs", "cancel", &run, "--reason", "enough"])
         .ok();
     assert!(cancelled.out.contains("cancelled"), "{cancelled}");
-    assert_eq!(watch.to_end().0, 4, "a cancelled run");
+    assert_eq!(watch.finish().0, 4, "a cancelled run");
     let ended = world.admin(&["runs", "cancel", &run, "--json"]);
     assert_eq!(ended.code, 1, "{ended}");
     let error: Value = serde_json::from_str(&ended.err).unwrap();

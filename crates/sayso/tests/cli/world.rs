@@ -234,7 +234,7 @@ impl Watch {
     }
 
     /// Reads to the end: the exit code and the types of all steps.
-    pub(crate) fn to_end(mut self) -> (i32, Vec<String>) {
+    pub(crate) fn finish(mut self) -> (i32, Vec<String>) {
         while self.next().is_some() {}
         let code = self.child.wait().unwrap().code().unwrap_or(-1);
         (code, self.steps.take())
