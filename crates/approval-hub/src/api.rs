@@ -2,11 +2,9 @@
 
 use sayso_driver::WriteError;
 use sayso_herald::coded;
-use sayso_run::{
-    ApprovalId, BadName, CallId, Decision, DecisionItem, Namespace, PrincipalId, Response as Said,
-    RunId, RunState, Target, Verdict,
-};
+use sayso_run::{BadName, CallId, Namespace, PrincipalId, Response as Said, RunId, RunState};
 use sayso_service::error::{Coded, Kind};
+use sayso_wire::decision::{BadDecision, item};
 use sayso_wire::internal::approval_hub_service_server::ApprovalHubService;
 use sayso_wire::internal::{Reach, RespondRequest, RespondResponse};
 use sayso_wire::v1;
@@ -38,7 +36,7 @@ fn asked(request: RespondRequest) -> Result<Asked, Coded> {
     let decisions = request
         .decisions
         .into_iter()
-        .map(decision)
+        .map(|decision| item(decision).map_err(not_a_decision))
         .collect::<Result<Vec<_>, Coded>>()?;
     let mut response = Said {
         by: name("caller.principal", PrincipalId::new(&caller.principal))?,
@@ -54,29 +52,6 @@ fn asked(request: RespondRequest) -> Result<Asked, Coded> {
         reaches_all: caller.reach() == Reach::Namespace,
         run,
         response,
-    })
-}
-
-fn decision(decision: v1::Decision) -> Result<DecisionItem, Coded> {
-    let verdict = match decision.verdict() {
-        v1::Verdict::Approve => Verdict::Approve,
-        v1::Verdict::Deny => Verdict::Deny,
-        v1::Verdict::Unspecified => return Err(invalid("decisions.verdict", "approve or deny")),
-    };
-    let reason = Some(decision.reason).filter(|reason| !reason.is_empty());
-    let target = match decision.target {
-        Some(v1::decision::Target::ApprovalId(id)) => {
-            Target::Approval(name("decisions.approval_id", ApprovalId::new(id))?)
-        }
-        Some(v1::decision::Target::CallId(id)) => {
-            Target::Call(name("decisions.call_id", CallId::new(id))?)
-        }
-        Some(v1::decision::Target::Tool(tool)) => Target::Tool(tool),
-        None => return Err(invalid("decisions", "an approval, a call or a tool")),
-    };
-    Ok(DecisionItem {
-        target,
-        decision: Decision { verdict, reason },
     })
 }
 
@@ -141,6 +116,16 @@ fn later_held(state: &RunState, id: &CallId) -> Option<v1::LaterHeld> {
 
 fn refused(error: WriteError) -> Coded {
     coded(error)
+}
+
+fn not_a_decision(bad: BadDecision) -> Coded {
+    let field = format!("decisions.{}", bad.field());
+    Coded::new(
+        Kind::Invalid,
+        "request.invalid",
+        format!("a decision cannot be read: {bad}"),
+    )
+    .field(field, bad.to_string())
 }
 
 fn invalid(field: &'static str, rule: &'static str) -> Coded {

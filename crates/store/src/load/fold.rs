@@ -1,7 +1,7 @@
 //! From rows to a folded run.
 
 use sayso_driver::{LeaseRow, LoadError, Loaded, Written};
-use sayso_run::{Corrupt, Recorded, RunId, RunState, Seal, Step, StepError, WorkerId};
+use sayso_run::{Corrupt, Digest, Recorded, RunId, RunState, Seal, Step, StepError, WorkerId};
 
 use crate::record::{Why, at, count, digest};
 
@@ -107,6 +107,15 @@ impl Folding {
             }),
             _ => None,
         };
+        let content_sha256 = digest(raw.content_sha256).map_err(bad)?;
+        // What was altered in the database must not be acted on (B10).
+        if Digest::of(raw.content.as_bytes()) != content_sha256 {
+            return Err(LoadError::Corrupt(Corrupt {
+                run: self.run.clone(),
+                seq: count(raw.seq).map_err(bad)?,
+                why: "its content was changed".to_owned(),
+            }));
+        }
         Ok(Recorded {
             seq: count(raw.seq).map_err(bad)?,
             at: at(raw.at),
@@ -115,7 +124,7 @@ impl Folding {
                 .parse()
                 .map_err(|error: sayso_run::UnknownActor| bad(error.to_string()))?,
             step,
-            content_sha256: digest(raw.content_sha256).map_err(bad)?,
+            content_sha256,
             hash: digest(raw.hash).map_err(bad)?,
             seal,
         })

@@ -75,6 +75,7 @@ async fn an_honest_timeline_verifies(db: &TestDatabase) {
     assert!(error.to_string().contains(key().id()), "{error}");
 }
 
+/// S2.3, B10: what was altered is named, and the run is not acted on any more.
 async fn a_changed_content_is_named(db: &TestDatabase) {
     let broken = tampered(
         db,
@@ -83,6 +84,19 @@ async fn a_changed_content_is_named(db: &TestDatabase) {
     .await;
     assert_eq!(broken.seq, 3);
     assert!(broken.why.contains("content"), "{broken}");
+    // Even what still reads as the same step is not acted on.
+    let store = db.store().await;
+    let run = Timeline::started("altered", &store).await;
+    let mut raw = Raw::open(db).await;
+    assert!(
+        raw.execute("UPDATE steps SET content = content || ' '")
+            .await
+            > 0
+    );
+    match store.load(run.run()).await {
+        Err(LoadError::Corrupt(corrupt)) => assert_eq!(corrupt.seq, 1),
+        other => panic!("{other:?}"),
+    }
 }
 
 async fn a_changed_hash_is_named(db: &TestDatabase) {
