@@ -7,10 +7,11 @@ use futures::future::BoxFuture;
 use futures::stream::{FuturesUnordered, StreamExt};
 use sayso_run::{
     Answer, CallId, ChainKey, Effect, FailureCode, Input, ModelFailure, Next, Proposed, RunId,
-    ToolOutput, WorkerId,
+    ToolOutcome, ToolOutput, WorkerId,
 };
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
 
 use crate::journal::{Journal, LoadError, Loaded};
 use crate::judge::{judge, may_repeat, offered};
@@ -42,6 +43,8 @@ pub struct Driver<J, M, T, P, H> {
     pub worker: WorkerId,
     /// Whether this worker may still act.
     pub fence: Fence,
+    /// Whether traces carry arguments and results (S10.3).
+    pub tells_content: bool,
 }
 
 /// How a drive ended.
@@ -120,15 +123,34 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Driver<J, M, T, P, H
         if !owed && loaded.lease.worker.is_none() && loaded.lease.ready_at.is_none() {
             return Driven::NothingOwed;
         }
-        let mut hold = match self.hold(loaded).await {
-            Ok(hold) => hold,
-            Err(ended) => return ended,
+        let span = self.span(&loaded);
+        let driven = async {
+            let mut hold = self.hold(loaded).await?;
+            let parked = hold.run_until_parked(nudges, claimed, drain).await;
+            parked.map_err(|stuck| match stuck {
+                Stuck::Load(error) => Driven::LeftAlone(error.to_string()),
+                Stuck::Refused(why) => Driven::LeftAlone(why),
+            })
         };
-        match hold.run_until_parked(nudges, claimed, drain).await {
-            Ok(driven) => driven,
-            Err(Stuck::Load(error)) => Driven::LeftAlone(error.to_string()),
-            Err(Stuck::Refused(why)) => Driven::LeftAlone(why),
+        match driven.instrument(span).await {
+            Ok(driven) | Err(driven) => driven,
         }
+    }
+
+    /// The span of one hold, in the trace in which the run was started (S10.3).
+    fn span(&self, loaded: &Loaded) -> tracing::Span {
+        let trigger = loaded.state.trigger();
+        let span = tracing::info_span!(
+            "drive",
+            otel.name = %format_args!("invoke_agent {}", trigger.agent),
+            gen_ai.operation.name = "invoke_agent",
+            gen_ai.agent.name = %trigger.agent,
+            sayso.run.id = %loaded.state.run(),
+        );
+        if let Some(traceparent) = &trigger.traceparent {
+            self.herald.trace(&span, traceparent);
+        }
+        span
     }
 
     async fn hold(self: &Arc<Self>, loaded: Loaded) -> Result<Hold<J, M, T, P, H>, Driven> {
@@ -417,19 +439,37 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
                 timeout: settings.timeout,
                 max_result_bytes: usize::try_from(settings.max_result_bytes).unwrap_or(usize::MAX),
             });
+        let span = tracing::info_span!(
+            "execute_tool",
+            otel.name = %format_args!("execute_tool {}", call.tool),
+            gen_ai.operation.name = "execute_tool",
+            gen_ai.tool.name = call.tool,
+            gen_ai.tool.call.id = %id,
+            gen_ai.tool.call.arguments = tracing::field::Empty,
+            gen_ai.tool.call.result = tracing::field::Empty,
+            error.type = tracing::field::Empty,
+        );
+        if self.driver.tells_content {
+            span.record("gen_ai.tool.call.arguments", &call.args);
+        }
         Box::pin(async move {
             let started = Instant::now();
             #[cfg(feature = "hooks")]
             crate::hooks::window("driver.before_send").await;
             let reply = match request {
                 Some(request) => {
-                    driver
-                        .tools
-                        .call(&revision, request, driver.fence.clone())
-                        .await
+                    let called = driver.tools.call(&revision, request, driver.fence.clone());
+                    called.instrument(span.clone()).await
                 }
                 None => mismatch(),
             };
+            if driver.tells_content {
+                span.record("gen_ai.tool.call.result", &reply.content);
+            }
+            if reply.outcome != ToolOutcome::Ok {
+                span.record("error.type", tracing::field::debug(reply.outcome));
+            }
+            drop(span);
             #[cfg(feature = "hooks")]
             crate::hooks::window("driver.after_send").await;
             Done::Returned(ToolOutput {

@@ -334,6 +334,9 @@ pub trait Herald: Send + Sync + 'static {
     /// Wakes a worker for the run.
     fn wake(&self, row: &RunRow, cause: &'static str);
 
+    /// Makes a span, not entered yet, part of the trace in which a run was started (S10.3).
+    fn trace(&self, span: &tracing::Span, traceparent: &str);
+
     /// Provisional text of a run's current answer, or its withdrawal (`None`).
     fn delta(&self, run: &RunId, cycle: u32, text: Option<&str>);
 }

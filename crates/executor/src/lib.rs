@@ -95,6 +95,7 @@ impl<M: Models, T: Tools> Executor<M, T> {
                 key: self.parts.key.clone(),
                 worker: heartbeat.worker().clone(),
                 fence: heartbeat.fence(),
+                tells_content: self.parts.config.tells_content,
             });
             let lost = work::work(&driver, &self.parts, &heartbeat, &shutdown).await;
             if lost {

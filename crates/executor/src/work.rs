@@ -7,10 +7,12 @@ use sayso_bus::Work;
 use sayso_driver::{Driven, Driver, Models, Tools};
 use sayso_herald::Herald;
 use sayso_run::RunId;
+use sayso_service::telemetry::propagate;
 use sayso_store::{Heartbeat, Store};
 use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tracing::{Instrument, Span};
 
 use crate::holds::{Entry, Holds};
 use crate::policy::PolicyClient;
@@ -79,6 +81,7 @@ async fn take_wake_ups<M: Models, T: Tools>(
             match holds.enter(&run) {
                 Entry::Nudged => settle(work, &Driven::HeldElsewhere).await,
                 Entry::New(nudges) => {
+                    let span = span(&work);
                     let drive = drive(
                         Arc::clone(driver),
                         Arc::clone(holds),
@@ -86,7 +89,8 @@ async fn take_wake_ups<M: Models, T: Tools>(
                         nudges,
                         work,
                         drain.clone(),
-                    );
+                    )
+                    .instrument(span);
                     tasks.spawn(async move {
                         drive.await;
                         drop(place);
@@ -95,6 +99,16 @@ async fn take_wake_ups<M: Models, T: Tools>(
             }
         }
     }
+}
+
+/// The span of a wake-up that says in which trace it was sent (S10.3).
+fn span(work: &Work) -> Span {
+    if work.headers.is_empty() {
+        return Span::none();
+    }
+    let span = tracing::info_span!("wake_up", otel.kind = "consumer", cause = work.cause);
+    propagate::follow(&span, propagate::extract_pairs(&work.headers));
+    span
 }
 
 async fn drive<M: Models, T: Tools>(

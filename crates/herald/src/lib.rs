@@ -16,6 +16,7 @@ use std::sync::Arc;
 use sayso_bus::{Bus, WorkKey};
 use sayso_driver::{RunRow, Written};
 use sayso_run::{Namespace, RunId};
+use sayso_service::telemetry::propagate;
 use sayso_store::Store;
 use sayso_wire::events::Live;
 use sayso_wire::subjects;
@@ -74,14 +75,15 @@ impl Herald {
         self.tasks.wait().await;
     }
 
-    /// Wakes a worker for a run, known by its names alone.
+    /// Wakes a worker for a run, known by its names alone. The wake-up carries the current trace.
     pub fn wake_run(&self, namespace: &Namespace, run: &RunId, cause: &'static str) {
         let (bus, key) = (
             Arc::clone(&self.bus),
             WorkKey::new(namespace.as_str(), run.as_str()),
         );
+        let headers = propagate::inject_pairs();
         self.tasks.spawn(async move {
-            if let Err(error) = bus.wake(&key, cause).await {
+            if let Err(error) = bus.wake_with(&key, cause, &headers).await {
                 tracing::debug!(%key, %error, "a wake-up was lost; the sweep wakes the run");
             }
         });
@@ -115,6 +117,10 @@ impl sayso_driver::Herald for Herald {
 
     fn wake(&self, row: &RunRow, cause: &'static str) {
         self.wake_run(&row.namespace, &row.run, cause);
+    }
+
+    fn trace(&self, span: &tracing::Span, traceparent: &str) {
+        propagate::join(span, traceparent);
     }
 
     fn delta(&self, run: &RunId, cycle: u32, text: Option<&str>) {

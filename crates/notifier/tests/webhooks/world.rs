@@ -46,6 +46,7 @@ impl Herald for Silent {
         None
     }
     fn wake(&self, _: &RunRow, _: &'static str) {}
+    fn trace(&self, _: &tracing::Span, _: &str) {}
     fn delta(&self, _: &RunId, _: u32, _: Option<&str>) {}
 }
 
