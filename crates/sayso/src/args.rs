@@ -1,6 +1,7 @@
 //! What can be typed. Each command's own page of help is the text beside its arguments.
 
 use std::net::SocketAddr;
+use std::num::NonZero;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
@@ -35,6 +36,35 @@ pub(crate) struct Cli {
     pub(crate) global: Global,
     #[command(subcommand)]
     pub(crate) command: Command,
+}
+
+impl Cli {
+    /// On how many threads the command runs.
+    pub(crate) fn threads(&self) -> usize {
+        match &self.command {
+            Command::Up(up) => up.runtime.threads(),
+            Command::Serve(serve) => serve.runtime.threads(),
+            _ => 1,
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RuntimeArgs {
+    /// Threads to work on; one a core unless said otherwise, and one where there are two cores.
+    #[arg(long, env = "SAYSO_THREADS", value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    threads: Option<u16>,
+}
+
+impl RuntimeArgs {
+    fn threads(&self) -> usize {
+        let cores = || std::thread::available_parallelism().map_or(1, NonZero::get);
+        match self.threads {
+            Some(threads) => usize::from(threads),
+            None if cores() <= 2 => 1,
+            None => cores(),
+        }
+    }
 }
 
 /// Said before or after any command.
@@ -123,6 +153,8 @@ pub(crate) struct UpArgs {
     pub(crate) listen: SocketAddr,
     #[command(flatten)]
     pub(crate) config: ConfigArgs,
+    #[command(flatten)]
+    pub(crate) runtime: RuntimeArgs,
 }
 
 #[derive(Debug, Args)]
@@ -138,6 +170,8 @@ pub(crate) struct ServeArgs {
     pub(crate) service: Service,
     #[command(flatten)]
     pub(crate) config: ConfigArgs,
+    #[command(flatten)]
+    pub(crate) runtime: RuntimeArgs,
 }
 
 #[derive(Debug, Args)]

@@ -23,6 +23,10 @@ use clap::{Parser, Subcommand};
 
 use crate::process::Processes;
 
+/// The driver of `bench` is measured with what it drives: both allocate alike.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask", version, about)]
 struct CommandLine {
