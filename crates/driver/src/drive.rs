@@ -1,7 +1,7 @@
 //! The loop: perform what is owed, take in what comes of it, append, until the run waits or ends.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures::future::BoxFuture;
 use futures::stream::{FuturesUnordered, StreamExt};
@@ -453,7 +453,7 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
             span.record("gen_ai.tool.call.arguments", &call.args);
         }
         Box::pin(async move {
-            let started = Instant::now();
+            let started = driver.journal.now();
             #[cfg(feature = "hooks")]
             crate::hooks::window("driver.before_send").await;
             let reply = match request {
@@ -472,13 +472,14 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
             drop(span);
             #[cfg(feature = "hooks")]
             crate::hooks::window("driver.after_send").await;
+            let took = driver.journal.now().micros_since(started);
             Done::Returned(ToolOutput {
                 call: id,
                 worker: driver.worker.clone(),
                 outcome: reply.outcome,
                 content: reply.content,
                 cut_bytes: reply.cut_bytes,
-                took_micros: u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX),
+                took_micros: u64::try_from(took).unwrap_or(0),
                 artifact: reply.artifact,
             })
         })
@@ -500,6 +501,7 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
             return self.flush_meanwhile().await;
         }
         tokio::select! {
+            biased;
             Some(done) = self.underway.futures.next() => self.take_in(done).await,
             Some(()) = nudges.recv() => {
                 self.session.reload().await?;
@@ -518,6 +520,7 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
             tokio::pin!(flush);
             loop {
                 tokio::select! {
+                    biased;
                     flushed = &mut flush => {
                         flushed?;
                         break;
@@ -721,8 +724,9 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
             self.flush(true, Some(POLICY_PAUSE)).await?;
         } else {
             self.underway.judging = true;
-            self.underway.futures.push(Box::pin(async {
-                tokio::time::sleep(POLICY_PAUSE).await;
+            let journal = Arc::clone(&self.driver.journal);
+            self.underway.futures.push(Box::pin(async move {
+                journal.pause(POLICY_PAUSE).await;
                 Done::Rested
             }));
         }

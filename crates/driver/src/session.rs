@@ -197,7 +197,7 @@ impl<J: Journal, H: Herald> Session<J, H> {
                     attempt += 1;
                     let pause = Duration::from_millis(50u64 << attempt.min(5));
                     tracing::warn!(run = %self.run, why, attempt, "the journal is away; the append is tried again");
-                    tokio::time::sleep(pause).await;
+                    self.journal.pause(pause).await;
                 }
                 Err(AppendError::Refused(why)) => return Err(Stuck::Refused(why)),
                 Err(error @ (AppendError::TooLate | AppendError::DuplicateStart { .. })) => {
@@ -292,7 +292,8 @@ impl<J: Journal, H: Herald> Session<J, H> {
                 Err(LoadError::Unavailable(why)) => {
                     attempt += 1;
                     tracing::warn!(run = %self.run, why, attempt, "the journal is away; the load is tried again");
-                    tokio::time::sleep(Duration::from_millis(50u64 << attempt.min(5))).await;
+                    let pause = Duration::from_millis(50u64 << attempt.min(5));
+                    self.journal.pause(pause).await;
                 }
                 Err(
                     error @ (LoadError::TooNew { .. }
