@@ -115,7 +115,7 @@ fn written_at(append: &Append, found: &Finding) -> Option<u64> {
     })
 }
 
-fn lease_fits(lease: &LeaseChange, row: &FoundRow) -> bool {
+pub(crate) fn lease_fits(lease: &LeaseChange, row: &FoundRow) -> bool {
     match lease {
         LeaseChange::None => true,
         LeaseChange::Claim { from_epoch, .. } | LeaseChange::ClaimAndRelease { from_epoch, .. } => {
