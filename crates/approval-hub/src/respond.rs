@@ -1,9 +1,11 @@
 //! Carries a response to its run.
 
 use sayso_driver::{AppendError, Decided, Herald, Journal, WriteError, Wrote, write};
+#[cfg(feature = "hooks")]
+use sayso_run::hooks::planted;
 use sayso_run::{
-    CallId, ChainKey, Digest, IdempotencyKey, Input, Namespace, Refusal, Response, RunId, RunState, Step,
-    Target, Timestamp,
+    CallId, ChainKey, Digest, IdempotencyKey, Input, Namespace, Refusal, Response, RunId, RunState,
+    Step, Target, Timestamp,
 };
 
 /// A response as it was asked for.
@@ -51,6 +53,8 @@ pub async fn respond<J: Journal, H: Herald>(
     let decide = |state: &RunState, now: Timestamp| {
         check_reach(state, &namespace, reaches_all, &response)?;
         let not_after = state.decides_before(&response);
+        #[cfg(feature = "hooks")]
+        let not_after = not_after.filter(|_| !planted(sayso_run::hooks::Fault::ExpiryByLocalClock));
         let steps = state.decide(Input::Respond(response.clone()), now)?;
         Ok(Decided { steps, not_after })
     };

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use futures::stream::{FuturesUnordered, StreamExt};
+#[cfg(feature = "hooks")]
+use sayso_run::hooks::{Fault, planted};
 use sayso_run::{
     Answer, CallId, ChainKey, Effect, FailureCode, Input, ModelFailure, Next, Proposed, RunId,
     ToolOutcome, ToolOutput, WorkerId,
@@ -111,12 +113,14 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Driver<J, M, T, P, H
             Err(LoadError::Unavailable(why)) => return Driven::Unavailable(why),
             Err(error) => return Driven::LeftAlone(error.to_string()),
         };
-        if loaded
+        let elsewhere = loaded
             .lease
             .worker
             .as_ref()
-            .is_some_and(|worker| *worker != self.worker && loaded.lease.worker_alive)
-        {
+            .is_some_and(|worker| *worker != self.worker && loaded.lease.worker_alive);
+        #[cfg(feature = "hooks")]
+        let elsewhere = elsewhere && !planted(Fault::TakeoverOfLiveWorker);
+        if elsewhere {
             return Driven::HeldElsewhere;
         }
         let owed = matches!(loaded.state.next(), Next::Owed(_));
@@ -452,13 +456,20 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
         if self.driver.tells_content {
             span.record("gen_ai.tool.call.arguments", &call.args);
         }
+        let fence = driver.fence.clone();
+        #[cfg(feature = "hooks")]
+        let fence = if planted(Fault::SendWithoutFence) {
+            Fence::new(|| true)
+        } else {
+            fence
+        };
         Box::pin(async move {
             let started = driver.journal.now();
             #[cfg(feature = "hooks")]
             crate::hooks::window("driver.before_send").await;
             let reply = match request {
                 Some(request) => {
-                    let called = driver.tools.call(&revision, request, driver.fence.clone());
+                    let called = driver.tools.call(&revision, request, fence);
                     called.instrument(span.clone()).await
                 }
                 None => mismatch(),

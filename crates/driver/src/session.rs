@@ -319,6 +319,10 @@ impl<J: Journal, H: Herald> Session<J, H> {
     /// Records what came of a call that this worker sent, although another worker goes on with the
     /// run: a result is a fact (B27).
     pub(crate) async fn record_late(&self, output: ToolOutput) {
+        #[cfg(feature = "hooks")]
+        if sayso_run::hooks::planted(sayso_run::hooks::Fault::ResultRefusedForEpoch) {
+            return;
+        }
         let decide = |state: &RunState, now: Timestamp| {
             let steps = state.decide(Input::Output(output.clone()), now)?;
             Ok(crate::write::Decided {

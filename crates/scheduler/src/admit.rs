@@ -1,11 +1,9 @@
 //! Starts, cancels and retries.
 
-use sayso_driver::{
-    Decided, Herald, Journal, StartOutcome, WriteError, Wrote, start, write,
-};
+use sayso_driver::{Decided, Herald, Journal, StartOutcome, WriteError, Wrote, start, write};
 use sayso_run::{
-    AgentName, ChainKey, Digest, IdempotencyKey, Input, Namespace, PrincipalId, Refusal, RevisionId, RunId,
-    RunState, Source, Start, TaskId, Timestamp, TriggerReceived, Trust,
+    AgentName, ChainKey, Digest, IdempotencyKey, Input, Namespace, PrincipalId, Refusal,
+    RevisionId, RunId, RunState, Source, Start, TaskId, Timestamp, TriggerReceived, Trust,
 };
 use uuid::Uuid;
 

@@ -6,9 +6,9 @@ use sayso_driver::{Append, AppendError, Appended, LoadError, Loaded};
 use sayso_run::{RunId, RunState, Timestamp, WorkerId};
 use thiserror::Error;
 
-use super::tables::{Disk, before};
+use super::tables::{Disk, Tables, before};
 use super::target::SimulatedTarget;
-use super::weather::Weather;
+use super::weather::{After, Weather};
 use crate::journal::Writer;
 use crate::open::StoreConfig;
 use crate::sweep::RunRef;
@@ -76,14 +76,26 @@ impl Journal {
         self.weather.ask().await.map_err(Away)
     }
 
+    /// An update that commits by itself; its answer may be lost.
+    async fn update<R>(
+        &self,
+        update: impl FnOnce(&mut Tables, Timestamp) -> R + Send,
+    ) -> Result<R, Away> {
+        self.ask().await?;
+        let done = self.disk.with(update);
+        match self.weather.after_commit().await {
+            After::Answered => Ok(done),
+            After::Lost => Err(Away("the connection broke".into())),
+        }
+    }
+
     /// Registers a new start of `name`; `None` if it is no name.
     ///
     /// # Errors
     ///
     /// As every question: the database is away, and nothing happened.
     pub async fn register(&self, name: &str) -> Result<Option<WorkerId>, Away> {
-        self.ask().await?;
-        Ok(self.disk.with(|tables, now| tables.register(name, now)))
+        self.update(|tables, now| tables.register(name, now)).await
     }
 
     /// Renews a worker: false if it is marked dead. The clock is looked at, as a heartbeat does.
@@ -92,9 +104,10 @@ impl Journal {
     ///
     /// As every question.
     pub async fn renew(&self, worker: &WorkerId) -> Result<bool, Away> {
-        self.ask().await?;
+        let renewing = self.update(|tables, now| tables.renew(worker, now));
+        let renewed = renewing.await?;
         self.observe();
-        Ok(self.disk.with(|tables, now| tables.renew(worker, now)))
+        Ok(renewed)
     }
 
     /// Ends a worker: whether it was alive.
@@ -103,8 +116,8 @@ impl Journal {
     ///
     /// As every question.
     pub async fn end(&self, worker: &WorkerId) -> Result<bool, Away> {
-        self.ask().await?;
-        Ok(self.disk.with(|tables, now| tables.end(worker, None, now)))
+        self.update(|tables, now| tables.end(worker, None, now))
+            .await
     }
 
     /// Marks a worker dead if it has not renewed since `seen` was read.
@@ -113,10 +126,8 @@ impl Journal {
     ///
     /// As every question.
     pub async fn mark_dead(&self, worker: &WorkerId, seen: u64) -> Result<bool, Away> {
-        self.ask().await?;
-        Ok(self
-            .disk
-            .with(|tables, now| tables.end(worker, Some(seen), now)))
+        self.update(|tables, now| tables.end(worker, Some(seen), now))
+            .await
     }
 
     /// Every worker that is not marked dead.
@@ -135,10 +146,8 @@ impl Journal {
     ///
     /// As every question.
     pub async fn orphans(&self, limit: u32) -> Result<Vec<RunRef>, Away> {
-        self.ask().await?;
-        Ok(self
-            .disk
-            .with(|tables, now| tables.orphans(limit as usize, now)))
+        self.update(|tables, now| tables.orphans(limit as usize, now))
+            .await
     }
 
     /// Runs that have been ready for longer and that no live worker holds.
@@ -213,8 +222,9 @@ impl sayso_driver::Journal for Journal {
                 return Ok(None);
             };
             let lease = tables.lease(stored);
-            let steps = stored.steps.iter().map(|step| &step.written);
-            let Some(state) = RunState::fold(run, steps.clone().map(|step| &step.recorded))? else {
+            let steps = stored.steps.iter();
+            let recorded = steps.clone().map(|step| &step.recorded);
+            let Some(state) = RunState::fold(run, recorded)? else {
                 return Ok(None);
             };
             let unpublished = steps.filter(|step| step.recorded.seq > lease.published);

@@ -14,5 +14,5 @@ mod target;
 mod weather;
 
 pub use journal::{Away, Journal};
-pub use tables::{Disk, Run, StoredStep, Tables, WorkerRow};
+pub use tables::{Commit, Disk, Run, Tables, WorkerRow};
 pub use weather::{After, Before, Calm, Later, Weather};

@@ -3,9 +3,10 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use sayso_driver::{
-    ActionRow, Append, ApprovalRow, ApprovalStatus, DeliveryRow, FeedbackRow, LeaseRow, RunRow,
-    Written,
+    ActionRow, Append, ApprovalRow, ApprovalStatus, DeliveryRow, FeedbackRow, LeaseChange,
+    LeaseRow, RunRow, Written,
 };
+use sayso_run::hooks::{Fault, planted};
 use sayso_run::{ApprovalId, CallId, Namespace, PrincipalId, RunId, Status, Timestamp, WorkerId};
 use uuid::Uuid;
 
@@ -14,15 +15,13 @@ use crate::journal::verdict::{Finding, FoundRow, lease_fits};
 use crate::sweep::RunRef;
 use crate::workers::Worker;
 
-/// A step as it is stored.
-#[derive(Debug, Clone)]
-pub struct StoredStep {
-    /// The step with its stored forms.
-    pub written: Written,
-    /// The append that wrote it.
+/// What wrote a step.
+#[derive(Debug, Clone, Copy)]
+pub struct Commit {
+    /// The append.
     pub append: Uuid,
     /// When it was committed, by the database's clock.
-    pub committed_at: Timestamp,
+    pub at: Timestamp,
 }
 
 /// A run's row, its steps and what is projected from them.
@@ -41,7 +40,9 @@ pub struct Run {
     /// The published mark.
     pub published: u64,
     /// The timeline.
-    pub steps: Vec<StoredStep>,
+    pub steps: Vec<Written>,
+    /// What wrote each step of it.
+    pub commits: Vec<Commit>,
     /// The actions.
     pub actions: BTreeMap<CallId, ActionRow>,
     /// The approvals.
@@ -188,7 +189,11 @@ impl Tables {
                 && in_time
                 && !key.is_some_and(|key| self.keys.contains_key(&key));
         };
-        run.row.seq == append.expected && lease_fits(&append.lease, &self.found(run)) && in_time
+        let given_back = matches!(append.lease, LeaseChange::Release { .. })
+            && planted(Fault::ReleaseWithoutSequence)
+            && append.steps.is_empty();
+        let unmoved = run.row.seq == append.expected || given_back;
+        unmoved && lease_fits(&append.lease, &self.found(run)) && in_time
     }
 
     fn found(&self, run: &Run) -> FoundRow {
@@ -222,6 +227,7 @@ impl Tables {
             ready_at: None,
             published: 0,
             steps: Vec::new(),
+            commits: Vec::new(),
             actions: BTreeMap::new(),
             approvals: BTreeMap::new(),
         });
@@ -244,12 +250,12 @@ impl Tables {
         }
         let published = append.published.unwrap_or(0).min(row.seq);
         run.published = run.published.max(published);
-        run.steps
-            .extend(append.steps.iter().map(|written| StoredStep {
-                written: written.clone(),
-                append: append.id,
-                committed_at: now,
-            }));
+        run.steps.extend_from_slice(&append.steps);
+        let commit = Commit {
+            append: append.id,
+            at: now,
+        };
+        run.commits.resize(run.steps.len(), commit);
         for action in &append.actions {
             let stored = run.actions.entry(action.call.clone());
             let stored = stored.or_insert_with(|| action.clone());
@@ -278,8 +284,8 @@ impl Tables {
         Finding {
             step: run
                 .zip(place)
-                .and_then(|(run, place)| run.steps.get(place))
-                .map(|step| step.append),
+                .and_then(|(run, place)| run.commits.get(place))
+                .map(|commit| commit.append),
             row: run.map(|run| self.found(run)),
             same_key: key_of(append).and_then(|key| self.keys.get(&key).cloned()),
             now: now.micros(),

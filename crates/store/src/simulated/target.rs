@@ -3,9 +3,11 @@ use std::time::{Duration, Instant};
 
 use sayso_driver::Append;
 use sayso_run::RunId;
+use sayso_run::hooks::{Fault, planted};
 
 use super::tables::{Disk, Refused};
 use super::weather::{After, Before, Weather};
+use crate::journal::lease::lease_epoch;
 use crate::journal::verdict::Finding;
 use crate::journal::{Failure, Member, Target};
 
@@ -19,8 +21,15 @@ pub(super) struct SimulatedTarget {
 
 impl SimulatedTarget {
     fn commit(&self, group: &[Append]) -> Result<Vec<Option<u64>>, Failure> {
-        let written = self.disk.with(|tables, now| tables.write(group, now));
-        written.map_err(|Refused(why)| Failure::Refused(why))
+        let (committed, dropped) = if planted(Fault::GroupDropsMember) && group.len() > 1 {
+            group.split_at(group.len() - 1)
+        } else {
+            group.split_at(group.len())
+        };
+        let written = self.disk.with(|tables, now| tables.write(committed, now));
+        let mut epochs = written.map_err(|Refused(why)| Failure::Refused(why))?;
+        epochs.extend(dropped.iter().map(|append| Some(lease_epoch(append) + 1)));
+        Ok(epochs)
     }
 }
 

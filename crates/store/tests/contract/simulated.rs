@@ -183,9 +183,9 @@ impl Ledger for SimulatedStore {
     async fn steps(&self, run: &RunId) -> Vec<Stored> {
         self.run(run, |run| {
             let steps = run.steps.iter().map(|step| Stored {
-                seq: step.written.recorded.seq,
-                content: step.written.content.clone(),
-                view: step.written.view.clone(),
+                seq: step.recorded.seq,
+                content: step.content.clone(),
+                view: step.view.clone(),
             });
             steps.collect()
         })
@@ -225,14 +225,14 @@ impl Ledger for SimulatedStore {
     async fn verify(&self, run: &RunId) {
         let links: Vec<StoredLink> = self.run(run, |run| {
             let steps = run.steps.iter().map(|step| {
-                let recorded = &step.written.recorded;
+                let recorded = &step.recorded;
                 StoredLink {
                     seq: recorded.seq,
                     at: recorded.at,
                     actor: recorded.actor.clone(),
                     kind: recorded.step.kind().to_string(),
                     version: recorded.step.kind().version(),
-                    content: Some(step.written.content.clone()),
+                    content: Some(step.content.clone()),
                     content_sha256: recorded.content_sha256,
                     hash: recorded.hash,
                     seal: recorded.seal.clone(),
