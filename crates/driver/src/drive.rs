@@ -6,15 +6,15 @@ use std::time::{Duration, Instant};
 use futures::future::BoxFuture;
 use futures::stream::{FuturesUnordered, StreamExt};
 use sayso_run::{
-    Answer, CallId, ChainKey, Effect, FailureCode, Input, ModelFailure, Next, Proposed, RunId,
-    ToolOutcome, ToolOutput, WorkerId,
+    Answer, CallId, ChainKey, Effect, FailureCode, Input, Marks, ModelFailure, Next, Proposed,
+    RunId, ToolOutcome, ToolOutput, WorkerId,
 };
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
 use crate::journal::{Journal, LoadError, Loaded};
-use crate::judge::{judge, may_repeat, offered};
+use crate::judge::{judge, marks, offered};
 use crate::session::{Flushed, Lease, Session, Stuck};
 use crate::world::{
     Deltas, Fence, Herald, ListError, ModelReply, ModelRequest, Models, Policy, PolicyUnavailable,
@@ -390,11 +390,11 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
             return Ok(false);
         };
         let tool = set.tools.iter().find(|tool| tool.registered == call.tool);
-        let idempotent = tool.is_some_and(|tool| may_repeat(&self.revision, tool));
+        let marks = tool.map_or_else(Marks::default, |tool| marks(&self.revision, tool));
         self.session.take(Input::Execute {
             call: id,
             worker: self.driver.worker.clone(),
-            idempotent,
+            marks,
         })
     }
 
@@ -446,9 +446,14 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
             gen_ai.tool.name = call.tool,
             gen_ai.tool.call.id = %id,
             gen_ai.tool.call.arguments = tracing::field::Empty,
+            sayso.trust.lowered = tracing::field::Empty,
             gen_ai.tool.call.result = tracing::field::Empty,
             error.type = tracing::field::Empty,
         );
+        let lowered = state.trust_lowered_by();
+        if lowered.is_some_and(|lowered| lowered.call == id) {
+            span.record("sayso.trust.lowered", state.trust().as_str());
+        }
         if self.driver.tells_content {
             span.record("gen_ai.tool.call.arguments", &call.args);
         }

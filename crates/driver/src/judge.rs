@@ -1,6 +1,6 @@
 use sayso_rules::bundle::{Action, Effect};
 use sayso_rules::{CallView, Role, RuleId};
-use sayso_run::{Call, CallId, Judgement, Ruling, RunState};
+use sayso_run::{Call, CallId, Judgement, Marks, Ruling, RunState};
 
 use crate::world::{Revision, ToolDefinition, ToolKind, ToolSet, Tools};
 
@@ -69,14 +69,22 @@ fn rule<T: Tools>(
         },
         Action::Allow | Action::Deny => Ruling::Allow {
             rule: verdict.rule.to_string(),
-            idempotent: may_repeat(revision, tool),
+            marks: marks(revision, tool),
         },
+    }
+}
+
+/// What a tool is marked with, for the run.
+pub(crate) fn marks(revision: &Revision, tool: &ToolDefinition) -> Marks {
+    Marks {
+        idempotent: may_repeat(revision, tool),
+        ..Marks::default()
     }
 }
 
 /// Whether a call of this tool may be sent again when its outcome is unknown: only if the bundle
 /// says so, or a server whose annotations it trusts (S4.5).
-pub(crate) fn may_repeat(revision: &Revision, tool: &ToolDefinition) -> bool {
+fn may_repeat(revision: &Revision, tool: &ToolDefinition) -> bool {
     let settings = revision.rules.tool(&tool.registered, &tool.model_name);
     if let Some(idempotent) = settings.idempotent {
         return idempotent;
