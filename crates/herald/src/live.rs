@@ -71,7 +71,7 @@ mod tests {
 
     fn said(run: &str, cycle: u32, text: Option<&str>) -> Said {
         Said {
-            run: RunId::new(run).expect("an id"),
+            run: RunId::new(format!("run_{run}")).expect("an id"),
             cycle,
             text: text.map(str::to_owned),
         }
