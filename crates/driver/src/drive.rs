@@ -8,15 +8,16 @@ use futures::stream::{FuturesUnordered, StreamExt};
 #[cfg(feature = "hooks")]
 use sayso_run::hooks::{Fault, planted};
 use sayso_run::{
-    Answer, CallId, ChainKey, Effect, FailureCode, Input, ModelFailure, Next, Proposed, RunId,
-    ToolOutcome, ToolOutput, WorkerId,
+    Answer, CallId, ChainKey, Effect, FailureCode, Input, Marks, ModelFailure, Next, Proposed,
+    RunId, ToolOutcome, ToolOutput, WorkerId,
 };
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
 use crate::journal::{Journal, LoadError, Loaded};
-use crate::judge::{judge, may_repeat, offered};
+use crate::judge::{Judge, marks};
+use crate::resolved::ResolvedTools;
 use crate::session::{Flushed, Lease, Session, Stuck};
 use crate::world::{
     Deltas, Fence, Herald, ListError, ModelReply, ModelRequest, Models, Policy, PolicyUnavailable,
@@ -179,7 +180,7 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Driver<J, M, T, P, H
         Ok(Hold {
             driver: Arc::clone(self),
             revision,
-            set: None,
+            known: None,
             session,
             taken_over,
             underway: Underway {
@@ -196,7 +197,7 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Driver<J, M, T, P, H
 struct Hold<J, M, T, P, H> {
     driver: Arc<Driver<J, M, T, P, H>>,
     revision: Arc<Revision>,
-    set: Option<Arc<ToolSet>>,
+    known: Option<Arc<ResolvedTools>>,
     session: Session<J, H>,
     taken_over: bool,
     underway: Underway,
@@ -315,7 +316,7 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
     }
 
     fn begin_judging(&mut self, calls: Vec<CallId>) {
-        if self.set.is_none() {
+        if self.known.is_none() {
             self.begin_reading_tools();
             return;
         }
@@ -335,7 +336,7 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
         if self.underway.asking.is_some() {
             return;
         }
-        let Some(set) = self.set.clone() else {
+        let Some(known) = self.known.clone() else {
             self.begin_reading_tools();
             return;
         };
@@ -346,7 +347,7 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
             tier: self.revision.bundle.tier.clone(),
             system: self.revision.bundle.instructions.clone(),
             messages: state.messages(),
-            tools: offered(&self.revision, &set),
+            tools: known.offered.clone(),
         };
         let (seen, run) = (state.seq(), state.run().clone());
         let stop = CancellationToken::new();
@@ -386,36 +387,38 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
     }
 
     fn begin_execute(&mut self, id: CallId) -> Result<bool, Stuck> {
-        let Some(set) = self.set.clone() else {
+        let Some(known) = self.known.clone() else {
             self.begin_reading_tools();
             return Ok(false);
         };
         let Some(call) = self.session.state().call(&id) else {
             return Ok(false);
         };
-        let tool = set.tools.iter().find(|tool| tool.registered == call.tool);
-        let idempotent = tool.is_some_and(|tool| may_repeat(&self.revision, tool));
+        let known = known.get(&call.tool);
+        let marks = known.map_or_else(Marks::default, |(tool, resolved)| {
+            marks(&self.revision, tool, resolved)
+        });
         self.session.take(Input::Execute {
             call: id,
             worker: self.driver.worker.clone(),
-            idempotent,
+            marks,
         })
     }
 
     /// Sends the calls whose `tool_started` by this worker is durable.
     fn begin_started(&mut self) {
         for id in self.session.take_started() {
-            let set = self
-                .set
+            let known = self
+                .known
                 .clone()
                 .expect("a call is started only once the tools are known");
             self.underway.executing.push(id.clone());
-            let future = self.send(&set, id);
+            let future = self.send(&known, id);
             self.underway.futures.push(future);
         }
     }
 
-    fn send(&self, set: &ToolSet, id: CallId) -> BoxFuture<'static, Done> {
+    fn send(&self, known: &ResolvedTools, id: CallId) -> BoxFuture<'static, Done> {
         let driver = Arc::clone(&self.driver);
         let revision = Arc::clone(&self.revision);
         let state = self.session.state();
@@ -423,11 +426,7 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
             .call(&id)
             .expect("a started call is part of the state")
             .clone();
-        let tool = set
-            .tools
-            .iter()
-            .find(|tool| tool.registered == call.tool)
-            .cloned();
+        let tool = known.get(&call.tool).map(|(tool, _)| tool.clone());
         let trigger = state.trigger();
         let settings = revision.rules.tool(&call.tool, &call.model_name);
         let request = tool
@@ -450,9 +449,14 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
             gen_ai.tool.name = call.tool,
             gen_ai.tool.call.id = %id,
             gen_ai.tool.call.arguments = tracing::field::Empty,
+            sayso.trust.lowered = tracing::field::Empty,
             gen_ai.tool.call.result = tracing::field::Empty,
             error.type = tracing::field::Empty,
         );
+        let lowered = state.trust_lowered_by();
+        if lowered.is_some_and(|lowered| lowered.call == id) {
+            span.record("sayso.trust.lowered", state.trust().as_str());
+        }
         if self.driver.tells_content {
             span.record("gen_ai.tool.call.arguments", &call.args);
         }
@@ -598,7 +602,7 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
                         count,
                     })?;
                 }
-                self.set = Some(set);
+                self.known = Some(self.revision.resolve(&set));
             }
             Err(error) => {
                 let code = FailureCode::new(FailureCode::TOOLS_UNAVAILABLE);
@@ -622,11 +626,11 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
     }
 
     fn judged(&mut self, calls: &[CallId], role: &sayso_rules::Role) -> Result<(), Stuck> {
-        let set = self
-            .set
+        let known = self
+            .known
             .clone()
             .expect("calls are judged only once the tools are known");
-        let state = self.session.state();
+        let (state, evidence) = self.session.evidence(&known);
         let open: Vec<CallId> = calls
             .iter()
             .filter(|id| {
@@ -636,14 +640,13 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
             })
             .cloned()
             .collect();
-        let judgements = judge(
-            &*self.driver.tools,
-            &self.revision,
+        let judge = Judge {
+            tools: &*self.driver.tools,
+            revision: &self.revision,
             role,
-            &set,
-            state,
-            &open,
-        );
+            known: &known,
+        };
+        let judgements = judge.judge(evidence, state, &open);
         self.session.take(Input::Judged {
             judgements,
             worker: self.driver.worker.clone(),
@@ -692,7 +695,10 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
     }
 
     fn proposed(&self, call: crate::world::ModelCall) -> Proposed {
-        let tool = self.set.as_ref().and_then(|set| set.find(&call.name));
+        let tool = self
+            .known
+            .as_ref()
+            .and_then(|known| known.set.find(&call.name));
         Proposed {
             tool: tool.map_or_else(|| clean(call.name.clone()), |tool| tool.registered.clone()),
             model_name: tool.map_or_else(|| clean(call.name), |tool| tool.model_name.clone()),

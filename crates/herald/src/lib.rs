@@ -7,6 +7,7 @@
 //! with the run's next append, and in a lazy batch where none follows. So events come at least once
 //! and in order per run, and losing the broker loses nothing.
 
+mod live;
 mod marks;
 mod publish;
 mod refusal;
@@ -18,12 +19,11 @@ use sayso_driver::{RunRow, Written};
 use sayso_run::{Namespace, RunId};
 use sayso_service::telemetry::propagate;
 use sayso_store::Store;
-use sayso_wire::events::Live;
-use sayso_wire::subjects;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use live::Said;
 use marks::Marks;
 use publish::News;
 pub use refusal::coded;
@@ -38,7 +38,7 @@ pub struct Herald {
     bus: Arc<dyn Bus>,
     marks: Arc<Marks>,
     news: mpsc::Sender<News>,
-    live: mpsc::Sender<(String, Vec<u8>)>,
+    live: mpsc::Sender<Said>,
     tasks: TaskTracker,
     closing: CancellationToken,
 }
@@ -56,7 +56,7 @@ impl Herald {
             told,
             closing.clone(),
         ));
-        tasks.spawn(publish::speak(Arc::clone(&bus), heard, closing.clone()));
+        tasks.spawn(live::speak(Arc::clone(&bus), heard, closing.clone()));
         tasks.spawn(marks::keep(store, Arc::clone(&marks), closing.clone()));
         tasks.close();
         Arc::new(Self {
@@ -118,12 +118,13 @@ impl sayso_driver::Herald for Herald {
     }
 
     fn delta(&self, run: &RunId, cycle: u32, text: Option<&str>) {
-        let body = match text {
-            Some(text) => Live::write_text(cycle, text),
-            None => Live::write_withdrawn(cycle),
+        let said = Said {
+            run: run.clone(),
+            cycle,
+            text: text.map(str::to_owned),
         };
-        if let Err(full) = self.live.try_send((subjects::live(run), body)) {
-            tracing::debug!(%run, %full, "live text is dropped");
+        if self.live.try_send(said).is_err() {
+            tracing::debug!(%run, "live text is dropped");
         }
     }
 }

@@ -42,8 +42,13 @@ impl Cli {
     /// On how many threads the command runs.
     pub(crate) fn threads(&self) -> usize {
         match &self.command {
-            Command::Up(up) => up.runtime.threads(),
-            Command::Serve(serve) => serve.runtime.threads(),
+            Command::Up(up) => up.runtime.threads().unwrap_or_else(cores),
+            // Six processes on two cores only wake each other's threads.
+            Command::Serve(serve) => serve.runtime.threads().unwrap_or(match cores() {
+                1 | 2 => 1,
+                cores => cores,
+            }),
+            Command::Demo(_) => cores(),
             _ => 1,
         }
     }
@@ -51,20 +56,20 @@ impl Cli {
 
 #[derive(Debug, Args)]
 pub(crate) struct RuntimeArgs {
-    /// Threads to work on; one a core unless said otherwise, and one where there are two cores.
+    /// Threads to work on; one a core unless said otherwise, and one for a service where there are
+    /// two cores.
     #[arg(long, env = "SAYSO_THREADS", value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     threads: Option<u16>,
 }
 
 impl RuntimeArgs {
-    fn threads(&self) -> usize {
-        let cores = || std::thread::available_parallelism().map_or(1, NonZero::get);
-        match self.threads {
-            Some(threads) => usize::from(threads),
-            None if cores() <= 2 => 1,
-            None => cores(),
-        }
+    fn threads(&self) -> Option<usize> {
+        self.threads.map(usize::from)
     }
+}
+
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, NonZero::get)
 }
 
 /// Said before or after any command.
