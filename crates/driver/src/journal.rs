@@ -82,6 +82,9 @@ pub struct Append {
     pub start_key: Option<StartKey>,
     /// Stored with the steps: read back after an unclear commit, it says who won.
     pub id: Uuid,
+    /// An attempt with this id was answered as unavailable and may have taken effect: before a
+    /// conflict is answered it is looked for.
+    pub again: bool,
 }
 
 /// What makes a start the same start (S1.1).

@@ -181,6 +181,7 @@ async fn write_once<J: Journal, H: Herald>(
         published: herald.published(&row.run),
         start_key: None,
         id: Uuid::now_v7(),
+        again: false,
     };
     let owed = append.ready_at.is_some();
     journal.append(append).await.map_err(WriteError::Append)?;
@@ -240,6 +241,7 @@ pub async fn start<J: Journal, H: Herald>(
         published: None,
         start_key: start_key.clone(),
         id: Uuid::now_v7(),
+        again: false,
     };
     match journal.append(append).await {
         Ok(_) => {

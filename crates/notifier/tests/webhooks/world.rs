@@ -145,6 +145,7 @@ impl World {
             published: None,
             start_key: None,
             id: Uuid::now_v7(),
+            again: false,
         };
         self.store.append(append).await.unwrap();
     }

@@ -150,6 +150,7 @@ impl Timeline {
             published: None,
             start_key: None,
             id: Uuid::now_v7(),
+            again: false,
         }
     }
 
