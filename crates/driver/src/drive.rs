@@ -206,7 +206,10 @@ struct Hold<J, M, T, P, H> {
 
 /// Whether the loop goes on.
 enum Turn {
+    /// What is owed is under way.
     Again,
+    /// Others wrote to the run or took it over: look at it again before waiting for anything.
+    Moved,
     Ended(Driven),
 }
 
@@ -231,8 +234,10 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
             }
             self.begin_started();
             let draining = drain.is_cancelled();
-            if let Turn::Ended(driven) = self.begin_owed(draining).await? {
-                return Ok(driven);
+            match self.begin_owed(draining).await? {
+                Turn::Ended(driven) => return Ok(driven),
+                Turn::Moved => continue,
+                Turn::Again => {}
             }
             if !matches!(self.session.lease(), Lease::Free { .. })
                 && let Some(claimed) = claimed.take()
@@ -252,9 +257,7 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
                 Next::Owed(effects) if !draining => effects,
                 Next::Owed(_) | Next::Wait(_) | Next::Done => {
                     if self.session.must_flush() {
-                        self.flush(false, None).await?;
-                        self.begin_started();
-                        return Ok(Turn::Again);
+                        return self.flush_started().await;
                     }
                     if self.underway.executing.is_empty() {
                         return self.park().await;
@@ -267,14 +270,22 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
                 changed |= self.begin(effect)?;
             }
             if self.session.must_flush() {
-                self.flush(false, None).await?;
-                self.begin_started();
-                return Ok(Turn::Again);
+                return self.flush_started().await;
             }
             if !changed {
                 return Ok(Turn::Again);
             }
         }
+    }
+
+    /// Makes starts durable and sends those calls.
+    async fn flush_started(&mut self) -> Result<Turn, Stuck> {
+        let flushed = self.flush(false, None).await?;
+        self.begin_started();
+        Ok(match flushed {
+            Flushed::Durable => Turn::Again,
+            Flushed::Moved | Flushed::Lost => Turn::Moved,
+        })
     }
 
     /// Begins one effect; true if it changed the state at once.
@@ -790,7 +801,7 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
                 }
                 Ok(Turn::Ended(Driven::Parked))
             }
-            Flushed::Moved | Flushed::Lost => Ok(Turn::Again),
+            Flushed::Moved | Flushed::Lost => Ok(Turn::Moved),
         }
     }
 
