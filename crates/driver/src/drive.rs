@@ -1,10 +1,12 @@
 //! The loop: perform what is owed, take in what comes of it, append, until the run waits or ends.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures::future::BoxFuture;
 use futures::stream::{FuturesUnordered, StreamExt};
+#[cfg(feature = "hooks")]
+use sayso_run::hooks::{Fault, planted};
 use sayso_run::{
     Answer, CallId, ChainKey, Effect, FailureCode, Input, Marks, ModelFailure, Next, Proposed,
     RunId, ToolOutcome, ToolOutput, WorkerId,
@@ -112,12 +114,14 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Driver<J, M, T, P, H
             Err(LoadError::Unavailable(why)) => return Driven::Unavailable(why),
             Err(error) => return Driven::LeftAlone(error.to_string()),
         };
-        if loaded
+        let elsewhere = loaded
             .lease
             .worker
             .as_ref()
-            .is_some_and(|worker| *worker != self.worker && loaded.lease.worker_alive)
-        {
+            .is_some_and(|worker| *worker != self.worker && loaded.lease.worker_alive);
+        #[cfg(feature = "hooks")]
+        let elsewhere = elsewhere && !planted(Fault::TakeoverOfLiveWorker);
+        if elsewhere {
             return Driven::HeldElsewhere;
         }
         let owed = matches!(loaded.state.next(), Next::Owed(_));
@@ -456,13 +460,20 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
         if self.driver.tells_content {
             span.record("gen_ai.tool.call.arguments", &call.args);
         }
+        let fence = driver.fence.clone();
+        #[cfg(feature = "hooks")]
+        let fence = if planted(Fault::SendWithoutFence) {
+            Fence::new(|| true)
+        } else {
+            fence
+        };
         Box::pin(async move {
-            let started = Instant::now();
+            let started = driver.journal.now();
             #[cfg(feature = "hooks")]
             crate::hooks::window("driver.before_send").await;
             let reply = match request {
                 Some(request) => {
-                    let called = driver.tools.call(&revision, request, driver.fence.clone());
+                    let called = driver.tools.call(&revision, request, fence);
                     called.instrument(span.clone()).await
                 }
                 None => mismatch(),
@@ -476,13 +487,14 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
             drop(span);
             #[cfg(feature = "hooks")]
             crate::hooks::window("driver.after_send").await;
+            let took = driver.journal.now().micros_since(started);
             Done::Returned(ToolOutput {
                 call: id,
                 worker: driver.worker.clone(),
                 outcome: reply.outcome,
                 content: reply.content,
                 cut_bytes: reply.cut_bytes,
-                took_micros: u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX),
+                took_micros: u64::try_from(took).unwrap_or(0),
                 artifact: reply.artifact,
             })
         })
@@ -504,6 +516,7 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
             return self.flush_meanwhile().await;
         }
         tokio::select! {
+            biased;
             Some(done) = self.underway.futures.next() => self.take_in(done).await,
             Some(()) = nudges.recv() => {
                 self.session.reload().await?;
@@ -522,6 +535,7 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
             tokio::pin!(flush);
             loop {
                 tokio::select! {
+                    biased;
                     flushed = &mut flush => {
                         flushed?;
                         break;
@@ -727,8 +741,9 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
             self.flush(true, Some(POLICY_PAUSE)).await?;
         } else {
             self.underway.judging = true;
-            self.underway.futures.push(Box::pin(async {
-                tokio::time::sleep(POLICY_PAUSE).await;
+            let journal = Arc::clone(&self.driver.journal);
+            self.underway.futures.push(Box::pin(async move {
+                journal.pause(POLICY_PAUSE).await;
                 Done::Rested
             }));
         }

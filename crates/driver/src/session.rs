@@ -211,7 +211,7 @@ impl<J: Journal, H: Herald> Session<J, H> {
                     attempt += 1;
                     let pause = Duration::from_millis(50u64 << attempt.min(5));
                     tracing::warn!(run = %self.run, why, attempt, "the journal is away; the append is tried again");
-                    tokio::time::sleep(pause).await;
+                    self.journal.pause(pause).await;
                 }
                 Err(AppendError::Refused(why)) => return Err(Stuck::Refused(why)),
                 Err(error @ (AppendError::TooLate | AppendError::DuplicateStart { .. })) => {
@@ -307,7 +307,8 @@ impl<J: Journal, H: Herald> Session<J, H> {
                 Err(LoadError::Unavailable(why)) => {
                     attempt += 1;
                     tracing::warn!(run = %self.run, why, attempt, "the journal is away; the load is tried again");
-                    tokio::time::sleep(Duration::from_millis(50u64 << attempt.min(5))).await;
+                    let pause = Duration::from_millis(50u64 << attempt.min(5));
+                    self.journal.pause(pause).await;
                 }
                 Err(
                     error @ (LoadError::TooNew { .. }
@@ -333,6 +334,10 @@ impl<J: Journal, H: Herald> Session<J, H> {
     /// Records what came of a call that this worker sent, although another worker goes on with the
     /// run: a result is a fact (B27).
     pub(crate) async fn record_late(&self, output: ToolOutput) {
+        #[cfg(feature = "hooks")]
+        if sayso_run::hooks::planted(sayso_run::hooks::Fault::ResultRefusedForEpoch) {
+            return;
+        }
         let decide = |state: &RunState, now: Timestamp| {
             let steps = state.decide(Input::Output(output.clone()), now)?;
             Ok(crate::write::Decided {

@@ -366,8 +366,12 @@ pub trait Herald: Send + Sync + 'static {
     /// The last of the run's steps whose event the broker is known to have.
     fn published(&self, run: &RunId) -> Option<u64>;
 
-    /// Wakes a worker for the run.
-    fn wake(&self, row: &RunRow, cause: &'static str);
+    /// Publishes what the stored mark says is missing, whatever this process believes to have
+    /// published.
+    fn announce_again(&self, row: &RunRow, published: u64, steps: Vec<Written>);
+
+    /// Wakes a worker for a run.
+    fn wake(&self, namespace: &Namespace, run: &RunId, cause: &'static str);
 
     /// Makes a span, not entered yet, part of the trace in which a run was started (S10.3).
     fn trace(&self, span: &tracing::Span, traceparent: &str);

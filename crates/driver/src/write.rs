@@ -149,7 +149,7 @@ async fn write_once<J: Journal, H: Herald>(
     journal.append(append).await.map_err(WriteError::Append)?;
     tell(herald, &row, loaded.unpublished, &steps);
     if owed || row.status.is_terminal() {
-        herald.wake(&row, "written");
+        herald.wake(&row.namespace, &row.run, "written");
     }
     Ok(Wrote { state, steps })
 }
@@ -207,7 +207,7 @@ pub async fn start<J: Journal, H: Herald>(
     match journal.append(append).await {
         Ok(_) => {
             herald.announce(&row, steps);
-            herald.wake(&row, "started");
+            herald.wake(&row.namespace, &row.run, "started");
             Ok(StartOutcome {
                 run: row.run,
                 task: row.task,

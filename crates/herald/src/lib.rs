@@ -75,27 +75,6 @@ impl Herald {
         self.tasks.wait().await;
     }
 
-    /// Wakes a worker for a run, known by its names alone. The wake-up carries the current trace.
-    pub fn wake_run(&self, namespace: &Namespace, run: &RunId, cause: &'static str) {
-        let (bus, key) = (
-            Arc::clone(&self.bus),
-            WorkKey::new(namespace.as_str(), run.as_str()),
-        );
-        let headers = propagate::inject_pairs();
-        self.tasks.spawn(async move {
-            if let Err(error) = bus.wake_with(&key, cause, &headers).await {
-                tracing::debug!(%key, %error, "a wake-up was lost; the sweep wakes the run");
-            }
-        });
-    }
-
-    /// Publishes what the stored mark says is missing, whatever this process believes to have
-    /// published.
-    pub fn announce_again(&self, row: &RunRow, published: u64, steps: Vec<Written>) {
-        self.marks.reset(&row.run, published);
-        self.tell(row, steps);
-    }
-
     fn tell(&self, row: &RunRow, steps: Vec<Written>) {
         let Some(news) = News::of(row, steps) else {
             return;
@@ -115,8 +94,23 @@ impl sayso_driver::Herald for Herald {
         self.marks.published(run)
     }
 
-    fn wake(&self, row: &RunRow, cause: &'static str) {
-        self.wake_run(&row.namespace, &row.run, cause);
+    fn announce_again(&self, row: &RunRow, published: u64, steps: Vec<Written>) {
+        self.marks.reset(&row.run, published);
+        self.tell(row, steps);
+    }
+
+    /// The wake-up carries the current trace.
+    fn wake(&self, namespace: &Namespace, run: &RunId, cause: &'static str) {
+        let (bus, key) = (
+            Arc::clone(&self.bus),
+            WorkKey::new(namespace.as_str(), run.as_str()),
+        );
+        let headers = propagate::inject_pairs();
+        self.tasks.spawn(async move {
+            if let Err(error) = bus.wake_with(&key, cause, &headers).await {
+                tracing::debug!(%key, %error, "a wake-up was lost; the sweep wakes the run");
+            }
+        });
     }
 
     fn trace(&self, span: &tracing::Span, traceparent: &str) {

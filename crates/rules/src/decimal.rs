@@ -112,11 +112,29 @@ mod tests {
             ("0.1", "0.1"),
             ("1000000000000000000000000e-3", "1000000000000000000000"),
         ] {
-            assert_eq!(text.parse::<Decimal>().unwrap().to_string(), shown, "{text}");
+            assert_eq!(
+                text.parse::<Decimal>().unwrap().to_string(),
+                shown,
+                "{text}"
+            );
         }
         for bad in [
-            "", "-", ".", "1.", ".5", "1,5", "1e", "1e99999999999", "1e24", "1e-13", "0x1", "NaN",
-            "1 ", "١", "--1", "1.2.3",
+            "",
+            "-",
+            ".",
+            "1.",
+            ".5",
+            "1,5",
+            "1e",
+            "1e99999999999",
+            "1e24",
+            "1e-13",
+            "0x1",
+            "NaN",
+            "1 ",
+            "١",
+            "--1",
+            "1.2.3",
         ] {
             assert_eq!(bad.parse::<Decimal>(), Err(NotDecimal), "{bad:?}");
         }

@@ -30,16 +30,6 @@ impl<'t> Json<'t> {
         reader.blanks();
         (reader.at == text.len()).then_some(value)
     }
-
-    /// Whether the value holds no scalar at all: `null`, or lists and mappings of such.
-    pub(crate) fn is_hollow(&self) -> bool {
-        match self {
-            Self::Null => true,
-            Self::Bool(_) | Self::Number(_) | Self::Text(_) => false,
-            Self::List(items) => items.iter().all(Self::is_hollow),
-            Self::Map(entries) => entries.iter().all(|(_, value)| value.is_hollow()),
-        }
-    }
 }
 
 struct Reader<'t> {
@@ -218,16 +208,6 @@ mod tests {
         );
         let deep = "[".repeat(100_000);
         assert_eq!(Json::read(&deep), None);
-    }
-
-    #[test]
-    fn hollow_is_what_holds_no_scalar() {
-        for hollow in ["null", "[]", "{}", "[null,[]]", r#"{"a":null}"#] {
-            assert!(Json::read(hollow).unwrap().is_hollow(), "{hollow}");
-        }
-        for full in [r#""""#, "0", "false", "[0]"] {
-            assert!(!Json::read(full).unwrap().is_hollow(), "{full}");
-        }
     }
 
     proptest! {

@@ -231,7 +231,11 @@ impl Rules {
         if tool.is_control() {
             return false;
         }
-        let rules = || tool.rules.iter().map(|position| &self.rules[*position].rule);
+        let rules = || {
+            tool.rules
+                .iter()
+                .map(|position| &self.rules[*position].rule)
+        };
         let outright = |rule: &Rule| rule.unless.is_empty() && rule.when.is_outright(tool.effect);
         if rules().any(|rule| rule.action == Action::Deny && outright(rule)) {
             return true;
@@ -296,7 +300,12 @@ impl Rules {
             args: OnceCell::new(),
             run,
         };
-        for judged in call.tool.rules.iter().map(|position| &self.rules[*position]) {
+        for judged in call
+            .tool
+            .rules
+            .iter()
+            .map(|position| &self.rules[*position])
+        {
             if when::missed(&judged.rule, &facts).is_some() {
                 continue;
             }
@@ -405,7 +414,8 @@ fn default_review(tool: &Tool) -> Review {
 }
 
 fn floor(tool: &Tool) -> Option<Verdict<'static>> {
-    let builtin = Builtin::from_name(&tool.registered).filter(|_| tool.kind == ToolKind::Builtin)?;
+    let builtin =
+        Builtin::from_name(&tool.registered).filter(|_| tool.kind == ToolKind::Builtin)?;
     builtin.has_floor().then_some(Verdict {
         action: Action::Ask,
         rule: RuleId::Floor,

@@ -31,6 +31,7 @@ pub mod preset;
 pub mod provenance;
 pub mod review;
 pub mod role;
+pub mod schema;
 pub mod trace;
 pub mod trust;
 pub mod warnings;

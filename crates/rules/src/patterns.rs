@@ -20,7 +20,8 @@ impl Patterns {
     /// The positions of all patterns that match, in order.
     pub(crate) fn all(&self, registered: &str, model_name: &str) -> Vec<usize> {
         let names = Names::new(registered, model_name);
-        let hit = |(position, glob): &(usize, Glob)| glob.matches_names(&names).then_some(*position);
+        let hit =
+            |(position, glob): &(usize, Glob)| glob.matches_names(&names).then_some(*position);
         let under = |key: &str| self.exact.get(key).into_iter().flatten().filter_map(hit);
         let mut found: Vec<usize> = self.globs.iter().filter_map(hit).collect();
         found.extend(under(model_name));

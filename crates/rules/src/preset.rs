@@ -52,7 +52,11 @@ mod tests {
                 assert_eq!(rule.tool, Glob::any());
                 assert_eq!(rule.action, Action::Ask);
                 assert!(rule.when.args.is_empty());
-                assert!(rule.unless.iter().all(|alternative| alternative.args.is_empty()));
+                assert!(
+                    rule.unless
+                        .iter()
+                        .all(|alternative| alternative.args.is_empty())
+                );
             }
             assert_eq!(rules(preset), permissions.rules);
         }

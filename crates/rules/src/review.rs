@@ -115,10 +115,9 @@ impl Builtin {
                 ("content", ArgRole::Content),
             ],
             Self::ReadDoc | Self::FetchUrl => &[("url", ArgRole::Destination)],
-            Self::DraftReply | Self::SendEmail => &[
-                ("subject", ArgRole::Content),
-                ("body", ArgRole::Content),
-            ],
+            Self::DraftReply | Self::SendEmail => {
+                &[("subject", ArgRole::Content), ("body", ArgRole::Content)]
+            }
         }
     }
 

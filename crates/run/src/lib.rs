@@ -17,6 +17,8 @@ mod actor;
 mod chain;
 mod digest;
 mod failure;
+#[cfg(feature = "hooks")]
+pub mod hooks;
 mod id;
 pub mod limits;
 mod state;

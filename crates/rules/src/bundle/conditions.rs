@@ -46,7 +46,9 @@ impl When {
             && trust_below.is_none()
             && args.is_empty()
             && secret_read.is_none()
-            && effects.as_ref().is_none_or(|effects| effects.contains(&effect))
+            && effects
+                .as_ref()
+                .is_none_or(|effects| effects.contains(&effect))
     }
 
     /// The conditions in words, to go on a sentence; empty if there are none.

@@ -76,9 +76,7 @@ fn rule(report: &mut Report, at: &At<'_>) -> Option<Rule> {
 fn when(report: &mut Report, at: &At<'_>) -> Option<When> {
     let levels = Trust::ALL.map(|trust| (trust.as_str(), trust));
     let mut fields = at.fields(report)?;
-    let trust = fields
-        .take("trust")
-        .and_then(|at| at.word(report, &levels));
+    let trust = fields.take("trust").and_then(|at| at.word(report, &levels));
     let trust_below = fields
         .take("trustBelow")
         .and_then(|at| at.word(report, &levels));
@@ -111,7 +109,11 @@ fn words<T: Copy + Ord>(
             continue;
         };
         if !set.insert(word) {
-            report.add("bundle.duplicate_key", &item.path, "the word stands here twice");
+            report.add(
+                "bundle.duplicate_key",
+                &item.path,
+                "the word stands here twice",
+            );
         }
     }
     Some(set)

@@ -36,9 +36,11 @@ impl Pointer {
         }
         let parts = match text.strip_prefix('/') {
             None => vec![text.into()],
-            Some(rest) => rest.split('/').map(unescape).collect::<Option<_>>().ok_or(
-                "in a JSON pointer `~` is written `~0`, and a `/` within a name `~1`",
-            )?,
+            Some(rest) => rest
+                .split('/')
+                .map(unescape)
+                .collect::<Option<_>>()
+                .ok_or("in a JSON pointer `~` is written `~0`, and a `/` within a name `~1`")?,
         };
         Ok(Self {
             text: text.into(),
@@ -210,7 +212,11 @@ mod tests {
             ("/l/id/x", false),
             ("id", false),
         ] {
-            assert_eq!(Pointer::new(pointer).unwrap().covers(&path), covers, "{pointer}");
+            assert_eq!(
+                Pointer::new(pointer).unwrap().covers(&path),
+                covers,
+                "{pointer}"
+            );
         }
     }
 }

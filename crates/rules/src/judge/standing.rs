@@ -82,7 +82,10 @@ impl Standing {
             if is_amount(call.tool, &path) {
                 self.amounts = plus(self.amounts);
             } else {
-                let places = self.numbers.entry(call.tool.registered.clone()).or_default();
+                let places = self
+                    .numbers
+                    .entry(call.tool.registered.clone())
+                    .or_default();
                 let total = places
                     .entry(place(&path))
                     .or_insert_with(|| Some(Decimal::default()));

@@ -184,7 +184,8 @@ impl Rules {
             .map(|position| &self.marks[position])
             .collect();
         let trusted = view.kind == ToolKind::Mcp && self.trusts_server_of(view.registered);
-        let builtin = Builtin::from_name(view.registered).filter(|_| view.kind == ToolKind::Builtin);
+        let builtin =
+            Builtin::from_name(view.registered).filter(|_| view.kind == ToolKind::Builtin);
         let effect = marks.iter().find_map(|mark| mark.effect);
         let untrusted = marks.iter().find_map(|mark| mark.untrusted_output);
         Tool {
@@ -266,7 +267,8 @@ fn roles(
 }
 
 /// What `start_agent` is told (S3.6).
-const AGENT_ROLES: &[(&str, ArgRole)] = &[("agent", ArgRole::Destination), ("input", ArgRole::Content)];
+const AGENT_ROLES: &[(&str, ArgRole)] =
+    &[("agent", ArgRole::Destination), ("input", ArgRole::Content)];
 
 fn returns(marks: &[&ToolMarks]) -> BTreeMap<Pointer, String> {
     let mut returns: BTreeMap<Pointer, String> = BTreeMap::new();

@@ -258,10 +258,18 @@ fn meets(argument: &[Leaf<'_>], condition: &Provenance, facts: &Facts<'_, '_>) -
     from && condition.links_from.as_ref().is_none_or(|sources| {
         let found: Vec<_> = argument
             .iter()
-            .flat_map(|leaf| links(leaf.value.text()).into_iter().map(move |link| (leaf, link)))
+            .flat_map(|leaf| {
+                links(leaf.value.text())
+                    .into_iter()
+                    .map(move |link| (leaf, link))
+            })
             .collect();
         found.is_empty()
-            || comes_from(found.iter().map(|(leaf, link)| (*leaf, &**link)), sources, facts)
+            || comes_from(
+                found.iter().map(|(leaf, link)| (*leaf, &**link)),
+                sources,
+                facts,
+            )
     })
 }
 

@@ -79,7 +79,11 @@ pub(super) fn missed<'r>(rule: &'r Rule, facts: &Facts<'_, '_>) -> Option<Missed
         return Some(Missed::Trust(trust));
     }
     let effect = facts.tool.effect();
-    if when.effect.as_ref().is_some_and(|all| !all.contains(&effect)) {
+    if when
+        .effect
+        .as_ref()
+        .is_some_and(|all| !all.contains(&effect))
+    {
         return Some(Missed::Effect(effect));
     }
     if when.secret_read.is_some_and(|wanted| wanted != secret_read) {

@@ -14,8 +14,22 @@ use crate::trust::Trust;
 /// Names of fields that hold what people write: an address there is part of what was said, not of
 /// what was looked up.
 const WRITTEN: [&str; 16] = [
-    "body", "comment", "comments", "content", "contents", "description", "detail", "details",
-    "message", "note", "notes", "snippet", "subject", "summary", "text", "title",
+    "body",
+    "comment",
+    "comments",
+    "content",
+    "contents",
+    "description",
+    "detail",
+    "details",
+    "message",
+    "note",
+    "notes",
+    "snippet",
+    "subject",
+    "summary",
+    "text",
+    "title",
 ];
 
 /// Where a value stands in a run, the strongest place first (S6.3).
@@ -154,6 +168,11 @@ impl Source {
     }
 }
 
+/// Whether two kinds are known to be the same.
+fn is_same(one: &str, other: &str) -> bool {
+    !one.is_empty() && one == other
+}
+
 fn accounts(text: &str) -> BTreeSet<String> {
     links::links(text)
         .iter()
@@ -193,9 +212,9 @@ impl Index {
     pub fn result(&mut self, call: &CallView<'_>, trust: Trust, result: &str) {
         let read = Json::read(result);
         let inner = match &read {
-            Some(Json::Text(text)) => Json::read(text).filter(|inner| {
-                matches!(inner, Json::Map(_) | Json::List(_))
-            }),
+            Some(Json::Text(text)) => {
+                Json::read(text).filter(|inner| matches!(inner, Json::Map(_) | Json::List(_)))
+            }
             _ => None,
         };
         let whole = Json::Text(result.into());
@@ -235,12 +254,18 @@ impl Index {
                 continue;
             };
             let known = self.ids.entry(id.into()).or_default();
-            let before = |known: &Id| *known.kind == *kind && known.output < output;
+            let before = |known: &Id| {
+                known.output < output && (known.kind.is_empty() || *known.kind == *kind)
+            };
             let own = creates
+                && !kind.is_empty()
                 && in_the_record(value, path)
                 && !given.contains(id)
                 && !known.iter().any(before);
-            if !known.iter().any(|id| *id.kind == *kind && id.output == output) {
+            if !known
+                .iter()
+                .any(|id| *id.kind == *kind && id.output == output)
+            {
                 known.push(Id {
                     kind: kind.into(),
                     own,
@@ -266,7 +291,7 @@ impl Index {
             let Some(text) = plain(field) else { continue };
             if let Some(kind) = kinds.of(&path) {
                 for id in self.ids.get_mut(text).into_iter().flatten() {
-                    id.lookup |= *id.kind == *kind && id.output == output;
+                    id.lookup |= is_same(&kind, &id.kind) && id.output == output;
                 }
             } else if !is_written(&path)
                 && matches!(field, Json::Text(_))
@@ -331,12 +356,14 @@ impl Index {
         let Some(same) = self.ids.get(asked.exact) else {
             return false;
         };
-        same.iter().filter(|id| wanted(id)).any(|id| match &asked.kind {
-            AskedKind::Known(kind) => *id.kind == **kind,
-            AskedKind::Likely(kind) => {
-                *id.kind == **kind || (any_kind && asked.needle.counts())
-            }
-        })
+        same.iter()
+            .filter(|id| wanted(id))
+            .any(|id| match &asked.kind {
+                AskedKind::Known(kind) => is_same(kind, &id.kind),
+                AskedKind::Likely(kind) => {
+                    is_same(kind, &id.kind) || (any_kind && asked.needle.counts())
+                }
+            })
     }
 
     /// Where a value of an argument comes from, for people to see (S6.3).
@@ -456,12 +483,7 @@ fn is_written(path: &[Step<'_>]) -> bool {
 
 /// What a result vouches for by whole tokens: its scalars but the ids, which count as ids, and its
 /// keys where they are values.
-fn source(
-    kinds: &Kinds<'_>,
-    value: &Json<'_>,
-    fields: &[Field<'_, '_>],
-    trusted: bool,
-) -> Source {
+fn source(kinds: &Kinds<'_>, value: &Json<'_>, fields: &[Field<'_, '_>], trusted: bool) -> Source {
     let mut texts: Vec<&str> = Vec::new();
     let mut found = Source::default();
     for (path, field) in fields {

@@ -59,6 +59,7 @@ fn is_id_word(word: &str) -> bool {
 }
 
 /// What a tool is about: `file` for `drive.get_file_by_id`, `event` for `search_calendar_events`.
+/// Empty if its name does not tell: `drive.list`.
 pub(crate) fn subject(tool: &str) -> String {
     let local = tool.rsplit('.').next().unwrap_or(tool);
     let all = words(local);
@@ -69,11 +70,11 @@ pub(crate) fn subject(tool: &str) -> String {
     // `append_to_file` has nothing before its preposition but what it does.
     let about = if end < 2 { &all[..] } else { &all[..end] };
     let about: Vec<&String> = about.iter().filter(|word| !is_id_word(word)).collect();
-    let noun = about
+    about
         .iter()
-        .rposition(|word| !VERBS.contains(&word.as_str()))
-        .unwrap_or_default();
-    about.get(noun).map(|word| singular(word)).unwrap_or_default()
+        .rfind(|word| !VERBS.contains(&word.as_str()))
+        .map(|word| singular(word))
+        .unwrap_or_default()
 }
 
 /// The kind that the name of a field or an argument tells: `order` for `order_id`, `orderIds`;
@@ -99,7 +100,7 @@ pub(crate) enum Named {
     Other(String),
 }
 
-/// The kind of id that a field of a result holds; `None` if it is no id.
+/// The kind of id that a field of a result holds, empty if it cannot be told; `None` if it is no id.
 ///
 /// A field stands in a record of the result if nothing but lists stand around it, or if it stands
 /// in a list that the result wraps (`wrapped`: the result's own record has no such field).
@@ -123,13 +124,15 @@ pub(crate) fn of_field(
     match named(field) {
         Named::Id(kind) => Some(kind),
         Named::BareId if of_record => Some(subject.to_owned()),
-        Named::BareId => keys.len().checked_sub(2).map(|around| match named(keys[around]) {
-            Named::Id(kind) | Named::Other(kind) => kind,
-            Named::BareId => String::new(),
-        }),
+        Named::BareId => {
+            let around = keys.len().checked_sub(2).map(|around| named(keys[around]));
+            Some(match around {
+                Some(Named::Id(kind) | Named::Other(kind)) => kind,
+                Some(Named::BareId) | None => String::new(),
+            })
+        }
         Named::Other(_) => None,
     }
-    .filter(|kind| !kind.is_empty())
 }
 
 fn key<'p>(step: &Step<'p>) -> Option<&'p str> {
@@ -153,7 +156,7 @@ mod tests {
             ("shop.get_order", "order"),
             ("shop.getOrderById", "order"),
             ("list_companies", "company"),
-            ("crm.contacts.list", "list"),
+            ("crm.contacts.list", ""),
             ("issues_create", "issue"),
             ("get_address", "address"),
             ("x", "x"),
@@ -186,8 +189,14 @@ mod tests {
         let some = |kind: &str| Some(kind.to_owned());
         assert_eq!(kind(&[Key("id")], false), some("order"));
         assert_eq!(kind(&[Index(3), Key("id")], true), some("order"));
-        assert_eq!(kind(&[Key("results"), Index(0), Key("id")], true), some("order"));
-        assert_eq!(kind(&[Key("items"), Index(0), Key("id")], false), some("item"));
+        assert_eq!(
+            kind(&[Key("results"), Index(0), Key("id")], true),
+            some("order")
+        );
+        assert_eq!(
+            kind(&[Key("items"), Index(0), Key("id")], false),
+            some("item")
+        );
         assert_eq!(kind(&[Key("owner"), Key("id")], true), some("owner"));
         assert_eq!(kind(&[Key("customer_id")], false), some("customer"));
         assert_eq!(kind(&[Key("number")], false), some("invoice"));

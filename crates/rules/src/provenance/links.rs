@@ -55,7 +55,11 @@ pub(crate) fn account(value: &str) -> Option<String> {
     let tokens: Vec<&str> = tokens(value).collect();
     let whole = match &*tokens {
         [one] if is_account(one) => (*one).to_owned(),
-        all => grouped_account(all).filter(|(_, taken)| *taken == all.len())?.0,
+        all => {
+            grouped_account(all)
+                .filter(|(_, taken)| *taken == all.len())?
+                .0
+        }
     };
     Some(
         whole
@@ -72,8 +76,31 @@ fn tokens(text: &str) -> impl Iterator<Item = &str> {
         c.is_whitespace()
             || matches!(
                 c,
-                '"' | '<' | '>' | '(' | ')' | '[' | ']' | '{' | '}' | '|' | '`' | '\'' | ',' | ';'
-                    | '“' | '”' | '„' | '‘' | '’' | '«' | '»' | '，' | '、' | '（' | '）' | '；'
+                '"' | '<'
+                    | '>'
+                    | '('
+                    | ')'
+                    | '['
+                    | ']'
+                    | '{'
+                    | '}'
+                    | '|'
+                    | '`'
+                    | '\''
+                    | ','
+                    | ';'
+                    | '“'
+                    | '”'
+                    | '„'
+                    | '‘'
+                    | '’'
+                    | '«'
+                    | '»'
+                    | '，'
+                    | '、'
+                    | '（'
+                    | '）'
+                    | '；'
             )
     };
     text.split(gap)
@@ -106,14 +133,25 @@ fn starts_like_a_url(token: &str) -> bool {
             .get(..prefix.len())
             .is_some_and(|start| start.eq_ignore_ascii_case(prefix))
     };
-    ["www.", "mailto:", "tel:", "data:", "javascript:", "file:", "//"]
-        .into_iter()
-        .any(|prefix| token.len() > prefix.len() && starts(prefix))
+    [
+        "www.",
+        "mailto:",
+        "tel:",
+        "data:",
+        "javascript:",
+        "file:",
+        "//",
+    ]
+    .into_iter()
+    .any(|prefix| token.len() > prefix.len() && starts(prefix))
 }
 
 /// A name with a dot, up to a path or a port: `evil.example/x`, or four numbers with dots.
 fn is_domain(token: &str) -> bool {
-    let host = token.split(['/', '?', '#', ':', '\\']).next().unwrap_or_default();
+    let host = token
+        .split(['/', '?', '#', ':', '\\'])
+        .next()
+        .unwrap_or_default();
     let labels: Vec<&str> = host.split(is_dot).collect();
     if labels.len() < 2 || labels.iter().any(|label| label.is_empty()) {
         return false;
@@ -124,7 +162,9 @@ fn is_domain(token: &str) -> bool {
     }
     let path_follows = host.len() < token.len();
     let letters = last.chars().all(|c| c.is_alphabetic() || !c.is_ascii())
-        || last.get(..4).is_some_and(|start| start.eq_ignore_ascii_case("xn--"));
+        || last
+            .get(..4)
+            .is_some_and(|start| start.eq_ignore_ascii_case("xn--"));
     letters
         && last.chars().count() >= 2
         && word_inside(labels[labels.len() - 2])
@@ -156,7 +196,12 @@ fn is_long_number(token: &str) -> bool {
     let digits = token.chars().filter(|c| c.is_numeric()).count();
     let dashes = token.chars().filter(|c| *c == '-').count();
     digits + dashes == token.chars().count()
-        && digits >= if dashes == 0 { ACCOUNT_DIGITS } else { ACCOUNT_DIGITS + 1 }
+        && digits
+            >= if dashes == 0 {
+                ACCOUNT_DIGITS
+            } else {
+                ACCOUNT_DIGITS + 1
+            }
 }
 
 /// A long run of letters and digits: an address of a wallet, a key.
@@ -217,10 +262,16 @@ mod tests {
             ("bill.pdf/x.zip evil.zip", "bill.pdf/x.zip evil.zip"),
             ("IBAN 0123456789", "0123456789"),
             ("US133000000121212121212", "US133000000121212121212"),
-            ("to DE89 3704 0044 0532 0130 00 now", "DE89370400440532013000"),
+            (
+                "to DE89 3704 0044 0532 0130 00 now",
+                "DE89370400440532013000",
+            ),
             ("card 1234 5678 9012 3456", "1234567890123456"),
             ("1234-5678-9012-3456", "1234-5678-9012-3456"),
-            ("bc1qar0srrr7xfkvy5l643lydnw9re59gtzz", "bc1qar0srrr7xfkvy5l643lydnw9re59gtzz"),
+            (
+                "bc1qar0srrr7xfkvy5l643lydnw9re59gtzz",
+                "bc1qar0srrr7xfkvy5l643lydnw9re59gtzz",
+            ),
         ] {
             assert_eq!(links(text).join(" "), expected, "{text}");
         }
@@ -242,13 +293,27 @@ mod tests {
 
     #[test]
     fn s5_9_an_address_is_a_link_and_nothing_else() {
-        for address in ["a@x.com", " https://x.y ", "DE89 3704 0044 0532 0130 00", "0123456789"] {
+        for address in [
+            "a@x.com",
+            " https://x.y ",
+            "DE89 3704 0044 0532 0130 00",
+            "0123456789",
+        ] {
             assert!(is_address(address), "{address}");
         }
-        for other in ["write to a@x.com", "Bob", "", "a@x.com, b@x.com", "a@x.com."] {
+        for other in [
+            "write to a@x.com",
+            "Bob",
+            "",
+            "a@x.com, b@x.com",
+            "a@x.com.",
+        ] {
             assert!(!is_address(other), "{other}");
         }
-        assert_eq!(account("DE89 3704 0044 0532 0130 00").as_deref(), Some("de89370400440532013000"));
+        assert_eq!(
+            account("DE89 3704 0044 0532 0130 00").as_deref(),
+            Some("de89370400440532013000")
+        );
         assert_eq!(account("1234-5678-9012"), Some("123456789012".to_owned()));
         assert_eq!(account("Bob"), None);
     }

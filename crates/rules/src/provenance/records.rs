@@ -129,7 +129,10 @@ mod tests {
     fn found(result: &str, args: &str) -> String {
         let (result, args) = (Json::read(result).unwrap(), Json::read(args).unwrap());
         let fields = one_record(&result, &args);
-        let values: Vec<&str> = fields.iter().filter_map(|(_, value)| plain(value)).collect();
+        let values: Vec<&str> = fields
+            .iter()
+            .filter_map(|(_, value)| plain(value))
+            .collect();
         values.join(" ")
     }
 
@@ -140,7 +143,10 @@ mod tests {
             (r#"{"id":1,"mail":"b"}"#, "1 b"),
             (r#"[{"id":1}]"#, "1"),
             (r#"[{"id":1},{"id":2}]"#, ""),
-            (r#"[{"id":1,"name":"Bob"},{"id":2,"name":"Bobby"}]"#, "1 Bob"),
+            (
+                r#"[{"id":1,"name":"Bob"},{"id":2,"name":"Bobby"}]"#,
+                "1 Bob",
+            ),
             (r#"[{"id":1,"name":"bob"},{"id":2,"name":"Bob"}]"#, ""),
             (r#"{"results":[{"id":1}],"total":1}"#, "1 1"),
             (r#"{"results":[{"id":1},{"id":2}]}"#, ""),

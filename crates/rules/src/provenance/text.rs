@@ -37,8 +37,8 @@ fn class(c: char) -> Class {
         };
     }
     match c {
-        '“' | '”' | '„' | '‘' | '’' | '‚' | '«' | '»' | '‹' | '›' | '…' | '–' | '—' | '、' | '，'
-        | '；' | '（' | '）' | '「' | '」' | '·' | '•' => Class::Gap,
+        '“' | '”' | '„' | '‘' | '’' | '‚' | '«' | '»' | '‹' | '›' | '…' | '–' | '—' | '、'
+        | '，' | '；' | '（' | '）' | '「' | '」' | '·' | '•' => Class::Gap,
         c if c.is_whitespace() => Class::Gap,
         _ => Class::Word,
     }
@@ -177,8 +177,16 @@ impl Text {
     fn holds_at(&self, start: usize, value: &str) -> bool {
         let end = start + value.len();
         self.normal.get(start..end) == Some(value)
-            && apart(self.normal[..start].chars().rev(), value.chars().next(), may_lead)
-            && apart(self.normal[end..].chars(), value.chars().next_back(), may_trail)
+            && apart(
+                self.normal[..start].chars().rev(),
+                value.chars().next(),
+                may_lead,
+            )
+            && apart(
+                self.normal[end..].chars(),
+                value.chars().next_back(),
+                may_trail,
+            )
     }
 }
 
@@ -267,7 +275,11 @@ fn strip_currency(token: &str) -> &str {
     if token.get(..3).is_some_and(code) {
         return token[3..].trim();
     }
-    match token.len().checked_sub(3).and_then(|at| token.split_at_checked(at)) {
+    match token
+        .len()
+        .checked_sub(3)
+        .and_then(|at| token.split_at_checked(at))
+    {
         Some((rest, last)) if code(last) => rest.trim(),
         _ => token,
     }
@@ -276,7 +288,9 @@ fn strip_currency(token: &str) -> &str {
 /// Digits without their grouping: commas in groups of three, or one comma as a decimal sign.
 fn plain_number(text: &str) -> Option<String> {
     if !text.starts_with(|c: char| c.is_ascii_digit())
-        || !text.bytes().all(|b| b.is_ascii_digit() || matches!(b, b'.' | b','))
+        || !text
+            .bytes()
+            .all(|b| b.is_ascii_digit() || matches!(b, b'.' | b','))
     {
         return None;
     }
@@ -328,7 +342,11 @@ mod tests {
     fn holds(text: &str, value: &str) -> bool {
         let needle = Needle::new(value);
         let held = Text::new(text).holds(&needle);
-        assert_eq!(Text::of(&[text], false).shows(&needle), held, "{value:?} in {text:?}");
+        assert_eq!(
+            Text::of(&[text], false).shows(&needle),
+            held,
+            "{value:?} in {text:?}"
+        );
         held
     }
 
@@ -340,7 +358,10 @@ mod tests {
             ("see www.x.com/a?b=c!", "www.x.com/a?b=c"),
             ("visit www.x.com/", "www.x.com"),
             ("the 'Follow-up   Meeting'", "follow-up meeting"),
-            ("description Catch up over lunch.. Her", "Catch up over lunch."),
+            (
+                "description Catch up over lunch.. Her",
+                "Catch up over lunch.",
+            ),
             ("Bob's channel", "Bob"),
             ("post to #general", "general"),
             ("alice,bob", "bob"),
@@ -387,17 +408,28 @@ mod tests {
 
     #[test]
     fn s5_9_numbers_in_a_text() {
-        let read = |text: &str| -> Vec<String> {
-            numbers(text).iter().map(ToString::to_string).collect()
-        };
+        let read =
+            |text: &str| -> Vec<String> { numbers(text).iter().map(ToString::to_string).collect() };
         assert_eq!(
             read("Pay $50, then 1,000.50 or 1.234,5 and 12,50€; 98.70. EUR100 7USD -3 (8)"),
-            ["50", "1000.5", "1234.5", "12.5", "98.7", "100", "7", "-3", "8"]
+            [
+                "50", "1000.5", "1234.5", "12.5", "98.7", "100", "7", "-3", "8"
+            ]
         );
         assert_eq!(read("1,000"), ["1000"]);
         assert_eq!(read("1.000"), ["1"]);
         assert_eq!(read("1,000,000 and 12,3,4"), ["1000000"]);
-        for none in ["2024-05-15", "12:00", "v1", "1.2.3", "10-50", "US133", "file13", "50k", ",."] {
+        for none in [
+            "2024-05-15",
+            "12:00",
+            "v1",
+            "1.2.3",
+            "10-50",
+            "US133",
+            "file13",
+            "50k",
+            ",.",
+        ] {
             assert_eq!(read(none), [""; 0], "{none}");
         }
     }
