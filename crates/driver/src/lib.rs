@@ -13,6 +13,7 @@ pub mod hooks;
 mod journal;
 mod judge;
 mod project;
+mod replay;
 mod resolved;
 mod rows;
 mod session;
@@ -24,6 +25,7 @@ pub use journal::{
     Append, AppendError, Appended, Journal, LeaseChange, LoadError, Loaded, StartKey, Written,
 };
 pub use project::{Projected, project, run_row};
+pub use replay::{RecordedVerdict, Rejudged, explain, rejudge};
 pub use resolved::ResolvedTools;
 pub use rows::{
     ActionRow, ApprovalRow, ApprovalStatus, DeliveryRow, FeedbackRow, LeaseRow, RunRow,

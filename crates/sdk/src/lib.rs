@@ -31,6 +31,8 @@ mod audit;
 mod client;
 mod error;
 mod feedback;
+mod policy;
+mod roles;
 mod runs;
 mod tokens;
 mod watch;

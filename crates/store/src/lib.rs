@@ -55,7 +55,7 @@ pub use heartbeat::{Heartbeat, HeartbeatError};
 pub use namespaces::Namespaces;
 pub use open::{OpenError, Store, StoreConfig};
 pub use page::{ListError, Page, PageRequest};
-pub use roles::{RoleRow, Roles, UNRESTRICTED};
+pub use roles::{Attached, Removed, RoleRow, Roles, UNRESTRICTED};
 pub use runs::{RunFilter, Runs, StoredStep, VerifyError};
 pub use sweep::{RunRef, StatusCount, Sweep};
 pub use tokens::{NewToken, TokenRow, Tokens};

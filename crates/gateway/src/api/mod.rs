@@ -5,6 +5,8 @@ mod agents;
 mod approvals;
 mod audit;
 mod feedback;
+mod policy;
+mod roles;
 mod runs;
 mod tokens;
 
@@ -19,6 +21,8 @@ use sayso_wire::v1::agent_service_server::AgentServiceServer;
 use sayso_wire::v1::approval_service_server::ApprovalServiceServer;
 use sayso_wire::v1::audit_service_server::AuditServiceServer;
 use sayso_wire::v1::feedback_service_server::FeedbackServiceServer;
+use sayso_wire::v1::policy_service_server::PolicyServiceServer;
+use sayso_wire::v1::role_service_server::RoleServiceServer;
 use sayso_wire::v1::run_service_server::RunServiceServer;
 use sayso_wire::v1::token_service_server::TokenServiceServer;
 use tonic::Status;
@@ -28,10 +32,12 @@ use crate::Shared;
 use crate::auth::{Guarded, Reach, Session};
 
 /// The names of the services, as gRPC health knows them.
-pub(crate) const SERVICES: [&str; 6] = [
+pub(crate) const SERVICES: [&str; 8] = [
     "sayso.v1.RunService",
     "sayso.v1.ApprovalService",
     "sayso.v1.AgentService",
+    "sayso.v1.RoleService",
+    "sayso.v1.PolicyService",
     "sayso.v1.FeedbackService",
     "sayso.v1.TokenService",
     "sayso.v1.AuditService",
@@ -64,6 +70,8 @@ pub(crate) fn routes(shared: &Arc<Shared>) -> Routes {
         .add_service(guarded!(RunServiceServer))
         .add_service(guarded!(ApprovalServiceServer))
         .add_service(guarded!(AgentServiceServer))
+        .add_service(guarded!(RoleServiceServer))
+        .add_service(guarded!(PolicyServiceServer))
         .add_service(guarded!(FeedbackServiceServer))
         .add_service(guarded!(TokenServiceServer))
         .add_service(guarded!(AuditServiceServer))

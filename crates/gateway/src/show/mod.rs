@@ -4,6 +4,7 @@ mod agent;
 mod approval;
 mod audit;
 mod feedback;
+mod role;
 mod run;
 mod token;
 
@@ -11,5 +12,6 @@ pub(crate) use agent::{agent, log_entry, revision};
 pub(crate) use approval::{StoredStatus, approval};
 pub(crate) use audit::entry as audit_entry;
 pub(crate) use feedback::feedback;
+pub(crate) use role::role;
 pub(crate) use run::{action, run, step};
 pub(crate) use token::token;

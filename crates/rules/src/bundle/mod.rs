@@ -20,6 +20,7 @@ mod node;
 mod parse;
 mod parse_permissions;
 mod parse_tools;
+mod plain;
 mod pointer;
 mod text;
 mod yaml;
@@ -34,6 +35,7 @@ pub use conditions::{
 };
 pub use error::{BundleError, BundleErrors, MAX_REPORTED};
 pub use marks::{ArgRole, Effect, RoleMark, ToolMarks};
+pub use plain::to_json;
 pub use pointer::Pointer;
 pub(crate) use pointer::Step;
 pub use text::{is_agent_name, is_secret_name};
