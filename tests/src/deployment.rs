@@ -14,6 +14,7 @@ use tokio::time::timeout;
 
 use crate::bundle::Bundle;
 use crate::client::Client;
+use crate::collector::Collector;
 use crate::command::{self, Ran};
 use crate::ledger::Ledger;
 use crate::process::Process;
@@ -55,6 +56,7 @@ pub struct Options {
     tiers: Vec<(String, Vec<String>)>,
     hooks: Option<String>,
     proxied: bool,
+    collector: Option<String>,
 }
 
 impl Options {
@@ -90,6 +92,13 @@ impl Options {
     #[must_use]
     pub fn hooks(mut self, hooks: &str) -> Self {
         self.hooks = Some(hooks.to_owned());
+        self
+    }
+
+    /// Where all traces go, in full.
+    #[must_use]
+    pub fn collector(mut self, collector: &Collector) -> Self {
+        self.collector = Some(collector.address());
         self
     }
 
@@ -209,6 +218,9 @@ impl Deployment {
         base["database"] = json!({"url": self.database});
         base["cluster"] = json!({"key": "11".repeat(32)});
         base["chain"] = json!({"key": "22".repeat(32)});
+        if let Some(collector) = &options.collector {
+            base["telemetry"] = json!({"otlp_endpoint": collector, "sampling": 1.0});
+        }
         match self.shape {
             Shape::Embedded => self.lay_out_embedded(&base),
             Shape::Apart {

@@ -11,7 +11,7 @@
 //! [`both!`] runs a scenario on both kinds. Waiting is asking again until a condition holds, with a
 //! limit ([`until`]) that no healthy run comes near; nothing waits for a fixed time.
 //!
-//! Races are run for 50 rounds, or as many as `SAYSO_TEST_ROUNDS` says; executors are killed 5 times
+//! Races are run for 200 rounds, or as many as `SAYSO_TEST_ROUNDS` says; executors are killed 5 times
 //! under load, or as often as `SAYSO_CHAOS_KILLS` says.
 //!
 //! What acts in these tests is [`Ledger`]'s server: a file outside the product gets a line for each
@@ -20,6 +20,7 @@
 mod bundle;
 mod case;
 mod client;
+mod collector;
 mod command;
 mod deployment;
 mod ledger;
@@ -35,6 +36,7 @@ mod world;
 pub use bundle::Bundle;
 pub use case::Case;
 pub use client::{Bearer, Client, code, detail};
+pub use collector::{Collector, Span};
 pub use command::Ran;
 pub use deployment::{Deployment, Options, Shape};
 pub use ledger::{Entry, Ledger};

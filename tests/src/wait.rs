@@ -26,13 +26,13 @@ pub async fn until<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> T 
     }
 }
 
-/// How often a race is run: 50 times, or as often as `SAYSO_TEST_ROUNDS` says.
+/// How often a race is run: 200 times, or as often as `SAYSO_TEST_ROUNDS` says.
 ///
 /// # Panics
 ///
 /// If the variable holds no number.
 pub fn rounds() -> usize {
-    std::env::var("SAYSO_TEST_ROUNDS").map_or(50, |rounds| {
+    std::env::var("SAYSO_TEST_ROUNDS").map_or(200, |rounds| {
         rounds.parse().expect("SAYSO_TEST_ROUNDS is a number")
     })
 }

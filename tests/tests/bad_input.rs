@@ -44,9 +44,9 @@ const BUNDLES: &[(&str, &str, &str)] = &[
         "permissions.approvalTimeout",
     ),
     (
-        "name: bad\npermissions: {preset: balanced}",
+        "name: bad\npermissions: {rules: [{tool: x, action: ask, approvers: {group: a}}]}",
         "bundle.unsupported",
-        "permissions.preset",
+        "permissions.rules[0].approvers",
     ),
 ];
 
@@ -313,5 +313,24 @@ fn the_database_goes_away_and_comes_back() {
         let held = case.app.held(&next, 1).await.remove(0);
         case.app.approve(&held).await;
         case.completed(&next).await;
+    });
+}
+
+/// A script with a mistake stops the start, with the code, the file and the place.
+#[test]
+fn a_script_with_a_mistake_is_refused_at_the_start() {
+    on_runtime(async {
+        let options = Options::new().script("wrong", "turns: [{text: a, colour: red}]");
+        let deployment = Deployment::prepare(Shape::Embedded, &options).await;
+        let process = deployment.executor(0);
+        process.start();
+        until("sayso to end", async || {
+            (!process.is_running()).then_some(())
+        })
+        .await;
+        let log = process.log();
+        assert!(log.contains("config.invalid"), "{log}");
+        assert!(log.contains("turns[0]"), "{log}");
+        assert!(!log.contains("panicked"), "{log}");
     });
 }

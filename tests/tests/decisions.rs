@@ -263,7 +263,7 @@ both! {
         stream::iter(0..rounds()).map(round).buffer_unordered(8).collect::<Vec<()>>().await;
     }
 
-    /// B12: a cancel closes what waits, in the canceller's name, and nothing can be approved any
+    /// B12, S1.4: a cancel closes what waits, in the canceller's name, and nothing can be approved any
     /// more.
     async fn b12_a_cancel_closes_what_waits(case: Case) {
         let run = case.begin(&gated("b12", "two")).await;
@@ -286,7 +286,7 @@ both! {
         assert_eq!(case.app.feedback(&run).await, []);
     }
 
-    /// B12: where cancel and approve race, a call either ran once and is recorded as executed, or
+    /// B12, S1.4: where cancel and approve race, a call either ran once and is recorded as executed, or
     /// did not run: never after a recorded rejection.
     async fn b12_cancel_and_approve_race(case: Case) {
         case.deploy(&gated("b12r", "one")).await;

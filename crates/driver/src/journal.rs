@@ -1,4 +1,5 @@
 use std::future::Future;
+use std::time::Duration;
 
 use sayso_run::{Corrupt, Recorded, RunId, RunState, Timestamp, WorkerId};
 use thiserror::Error;
@@ -173,4 +174,12 @@ pub trait Journal: Send + Sync + 'static {
 
     /// The database's time, as well as this process knows it.
     fn now(&self) -> Timestamp;
+
+    /// Looks at the database's clock, so that [`Journal::now`] is not behind it.
+    fn catch_up(&self) -> impl Future<Output = Result<(), LoadError>> + Send;
+
+    /// Waits. A journal that is simulated waits in its own time.
+    fn pause(&self, time: Duration) -> impl Future<Output = ()> + Send {
+        tokio::time::sleep(time)
+    }
 }

@@ -7,11 +7,13 @@
 //! * [`write()`] and [`start()`] are what everybody else does.
 
 mod drive;
+mod evidence;
 #[cfg(feature = "hooks")]
 pub mod hooks;
 mod journal;
 mod judge;
 mod project;
+mod resolved;
 mod rows;
 mod session;
 mod world;
@@ -22,6 +24,7 @@ pub use journal::{
     Append, AppendError, Appended, Journal, LeaseChange, LoadError, Loaded, StartKey, Written,
 };
 pub use project::{Projected, project, run_row};
+pub use resolved::ResolvedTools;
 pub use rows::{
     ActionRow, ApprovalRow, ApprovalStatus, DeliveryRow, FeedbackRow, LeaseRow, RunRow,
 };

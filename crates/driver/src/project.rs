@@ -79,6 +79,7 @@ fn call_of(step: &Step) -> Option<&sayso_run::CallId> {
         | Step::Thinking(_)
         | Step::AssistantMessage(_)
         | Step::AwaitingApproval(_)
+        | Step::TrustLowered(_)
         | Step::TakenOver(_)
         | Step::ModelFailover(_)
         | Step::Completion(_)
@@ -98,7 +99,7 @@ pub fn run_row(state: &RunState) -> RunRow {
         agent: trigger.agent.clone(),
         revision: trigger.revision.clone(),
         principal: trigger.principal.clone(),
-        trust: trigger.trust,
+        trust: state.trust(),
         input: trigger.input.clone(),
         status: state.status(),
         seq: state.seq(),
@@ -189,7 +190,7 @@ fn approval_row(state: &RunState, call: &Call) -> Option<ApprovalRow> {
         digest: call.digest,
         definition: call.definition?,
         task_input: trigger.input.clone(),
-        trust: trigger.trust,
+        trust: state.trust(),
         rule: held.rule.clone(),
         reason: held.reason.clone(),
         summary: held.summary.clone(),

@@ -13,8 +13,10 @@ use std::time::Duration;
 use sayso_run::{CallId, ChainKey, Input, RunId, RunState, Step, Timestamp, ToolOutput, WorkerId};
 use uuid::Uuid;
 
+use crate::evidence::Evidence;
 use crate::journal::{Append, AppendError, Journal, LeaseChange, LoadError, Loaded, Written};
 use crate::project::{deliveries, project};
+use crate::resolved::ResolvedTools;
 use crate::rows::LeaseRow;
 use crate::world::{Herald, Revision};
 use crate::write::{chain, ready_at, tell};
@@ -75,6 +77,8 @@ pub(crate) struct Session<J, H> {
     marked_ready: bool,
     /// The sequence number from which a conflict has moved steps since it was last asked for.
     moved_from: Option<u64>,
+    /// What the judge knows of the state; none until it was asked, or after a conflict.
+    evidence: Option<Evidence>,
 }
 
 impl<J: Journal, H: Herald> Session<J, H> {
@@ -102,11 +106,21 @@ impl<J: Journal, H: Herald> Session<J, H> {
             started: Vec::new(),
             marked_ready: loaded.lease.ready_at.is_some(),
             moved_from: None,
+            evidence: None,
         }
     }
 
     pub(crate) fn state(&self) -> &RunState {
         &self.state
+    }
+
+    /// The state, and what the judge knows of it.
+    pub(crate) fn evidence(&mut self, tools: &ResolvedTools) -> (&RunState, &Evidence) {
+        let evidence = self
+            .evidence
+            .get_or_insert_with(|| Evidence::begin(&self.state));
+        evidence.catch_up(&self.state, tools);
+        (&self.state, evidence)
     }
 
     pub(crate) fn lease(&self) -> Lease {
@@ -197,7 +211,7 @@ impl<J: Journal, H: Herald> Session<J, H> {
                     attempt += 1;
                     let pause = Duration::from_millis(50u64 << attempt.min(5));
                     tracing::warn!(run = %self.run, why, attempt, "the journal is away; the append is tried again");
-                    tokio::time::sleep(pause).await;
+                    self.journal.pause(pause).await;
                 }
                 Err(AppendError::Refused(why)) => return Err(Stuck::Refused(why)),
                 Err(error @ (AppendError::TooLate | AppendError::DuplicateStart { .. })) => {
@@ -270,6 +284,7 @@ impl<J: Journal, H: Herald> Session<J, H> {
         self.unpublished = loaded.unpublished;
         self.marked_ready |= loaded.lease.ready_at.is_some();
         self.steps.clear();
+        self.evidence = None;
         self.moved_from = Some(self.moved_from.unwrap_or(before).min(before));
         for input in std::mem::take(&mut self.taken) {
             match &input {
@@ -292,7 +307,8 @@ impl<J: Journal, H: Herald> Session<J, H> {
                 Err(LoadError::Unavailable(why)) => {
                     attempt += 1;
                     tracing::warn!(run = %self.run, why, attempt, "the journal is away; the load is tried again");
-                    tokio::time::sleep(Duration::from_millis(50u64 << attempt.min(5))).await;
+                    let pause = Duration::from_millis(50u64 << attempt.min(5));
+                    self.journal.pause(pause).await;
                 }
                 Err(
                     error @ (LoadError::TooNew { .. }
@@ -318,6 +334,10 @@ impl<J: Journal, H: Herald> Session<J, H> {
     /// Records what came of a call that this worker sent, although another worker goes on with the
     /// run: a result is a fact (B27).
     pub(crate) async fn record_late(&self, output: ToolOutput) {
+        #[cfg(feature = "hooks")]
+        if sayso_run::hooks::planted(sayso_run::hooks::Fault::ResultRefusedForEpoch) {
+            return;
+        }
         let decide = |state: &RunState, now: Timestamp| {
             let steps = state.decide(Input::Output(output.clone()), now)?;
             Ok(crate::write::Decided {

@@ -5,9 +5,12 @@ use sayso_run::{
     Actor, ChainKey, Head, Recorded, Refusal, RunId, RunState, Start, Step, TaskId, Timestamp,
 };
 use thiserror::Error;
+use tracing::Instrument;
 use uuid::Uuid;
 
-use crate::journal::{Append, AppendError, Journal, LeaseChange, LoadError, StartKey, Written};
+use crate::journal::{
+    Append, AppendError, Journal, LeaseChange, LoadError, Loaded, StartKey, Written,
+};
 use crate::project::{project, run_row};
 use crate::rows::RunRow;
 use crate::world::Herald;
@@ -93,49 +96,62 @@ pub async fn write<J: Journal, H: Herald>(
             .load(run)
             .await?
             .ok_or_else(|| WriteError::NotFound(run.clone()))?;
-        let mut state = loaded.state;
-        let now = journal.now();
-        let decided = decide(&state, now)?;
-        if decided.steps.is_empty() {
-            return Ok(Wrote {
-                state,
-                steps: Vec::new(),
-            });
+        let span = tracing::info_span!("write", sayso.run.id = %run);
+        if let Some(traceparent) = &loaded.state.trigger().traceparent {
+            herald.trace(&span, traceparent);
         }
-        let expected = state.seq();
-        let steps = chain(&mut state, decided.steps, now, key).map_err(LoadError::from)?;
-        let projected = project(&state, &steps);
-        let row = projected.row.clone();
-        let append = Append {
-            run: run.clone(),
-            expected,
-            steps: steps.clone(),
-            lease: LeaseChange::None,
-            ready_at: ready_at(&state, now),
-            not_after: decided.not_after,
-            row: projected.row,
-            actions: projected.actions,
-            approvals: projected.approvals,
-            feedback: projected.feedback,
-            deliveries: Vec::new(),
-            published: herald.published(run),
-            start_key: None,
-            id: Uuid::now_v7(),
-        };
-        let owed = append.ready_at.is_some();
-        match journal.append(append).await {
-            Ok(_) => {
-                tell(herald, &row, loaded.unpublished, &steps);
-                if owed || row.status.is_terminal() {
-                    herald.wake(&row, "written");
-                }
-                return Ok(Wrote { state, steps });
-            }
-            Err(AppendError::Conflict(_)) => {}
-            Err(error) => return Err(WriteError::Append(error)),
+        let attempt = write_once(journal, herald, key, loaded, &decide);
+        match attempt.instrument(span).await {
+            Err(WriteError::Append(AppendError::Conflict(_))) => {}
+            wrote => return wrote,
         }
     }
     Err(WriteError::Append(AppendError::Conflict(run.clone())))
+}
+
+async fn write_once<J: Journal, H: Herald>(
+    journal: &J,
+    herald: &H,
+    key: &ChainKey,
+    loaded: Loaded,
+    decide: impl Fn(&RunState, Timestamp) -> Result<Decided, Refusal> + Send + Sync,
+) -> Result<Wrote, WriteError> {
+    let mut state = loaded.state;
+    let now = journal.now();
+    let decided = decide(&state, now)?;
+    if decided.steps.is_empty() {
+        return Ok(Wrote {
+            state,
+            steps: Vec::new(),
+        });
+    }
+    let (run, expected) = (state.run().clone(), state.seq());
+    let steps = chain(&mut state, decided.steps, now, key).map_err(LoadError::from)?;
+    let projected = project(&state, &steps);
+    let row = projected.row.clone();
+    let append = Append {
+        run,
+        expected,
+        steps: steps.clone(),
+        lease: LeaseChange::None,
+        ready_at: ready_at(&state, now),
+        not_after: decided.not_after,
+        row: projected.row,
+        actions: projected.actions,
+        approvals: projected.approvals,
+        feedback: projected.feedback,
+        deliveries: Vec::new(),
+        published: herald.published(&row.run),
+        start_key: None,
+        id: Uuid::now_v7(),
+    };
+    let owed = append.ready_at.is_some();
+    journal.append(append).await.map_err(WriteError::Append)?;
+    tell(herald, &row, loaded.unpublished, &steps);
+    if owed || row.status.is_terminal() {
+        herald.wake(&row.namespace, &row.run, "written");
+    }
+    Ok(Wrote { state, steps })
 }
 
 /// Announces the steps, after those that may not have gone out yet.
@@ -191,7 +207,7 @@ pub async fn start<J: Journal, H: Herald>(
     match journal.append(append).await {
         Ok(_) => {
             herald.announce(&row, steps);
-            herald.wake(&row, "started");
+            herald.wake(&row.namespace, &row.run, "started");
             Ok(StartOutcome {
                 run: row.run,
                 task: row.task,

@@ -10,4 +10,6 @@ pub struct ExecutorConfig {
     pub name: String,
     /// How many runs are driven at once.
     pub concurrency: usize,
+    /// Whether traces carry arguments and results (S10.3).
+    pub tells_content: bool,
 }

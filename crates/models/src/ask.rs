@@ -13,6 +13,7 @@ use tracing::Instrument as _;
 use tracing::field::Empty;
 
 use crate::answer::{Answer, Ear};
+use crate::content;
 use crate::fault::Fault;
 use crate::registry::{Model, Registry};
 
@@ -91,11 +92,16 @@ impl Registry {
             gen_ai.operation.name = "chat",
             gen_ai.provider.name = model.provider(),
             gen_ai.request.model = %model.model,
+            gen_ai.input.messages = Empty,
+            gen_ai.output.messages = Empty,
             gen_ai.usage.input_tokens = Empty,
             gen_ai.usage.output_tokens = Empty,
             server.address = model.host(),
             error.type = Empty,
         );
+        if self.tells_content {
+            span.record("gen_ai.input.messages", content::input(request));
+        }
         let ear = Ear::new(deltas);
         let asked = model.answer(request, &ear).instrument(span.clone());
         let answer = match tokio::time::timeout(self.ceiling, asked).await {
@@ -107,6 +113,9 @@ impl Registry {
         };
         match &answer {
             Ok(answer) => {
+                if self.tells_content {
+                    span.record("gen_ai.output.messages", content::output(answer));
+                }
                 span.record("gen_ai.usage.input_tokens", answer.usage.input);
                 span.record("gen_ai.usage.output_tokens", answer.usage.output);
             }

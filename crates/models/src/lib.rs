@@ -37,6 +37,7 @@ mod anthropic;
 mod arguments;
 mod ask;
 mod config;
+mod content;
 mod conversation;
 mod endpoint;
 mod fault;

@@ -24,6 +24,8 @@ pub struct Registry {
     tiers: BTreeMap<String, Vec<Arc<Model>>>,
     /// From request to last byte (S4.2).
     pub(crate) ceiling: Duration,
+    /// Whether traces carry what was said (S10.3).
+    pub(crate) tells_content: bool,
 }
 
 impl std::fmt::Debug for Registry {
@@ -100,10 +102,18 @@ impl Registry {
             Ok(Self {
                 tiers: builder.tiers,
                 ceiling: limits::MODEL_ANSWER,
+                tells_content: false,
             })
         } else {
             Err(ConfigProblems(builder.problems))
         }
+    }
+
+    /// Has traces carry what is said, or not, which is so at first (S10.3).
+    #[must_use]
+    pub fn telling_content(mut self, tells: bool) -> Self {
+        self.tells_content = tells;
+        self
     }
 
     /// The names of the tiers.

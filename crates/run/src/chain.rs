@@ -165,6 +165,14 @@ impl Recorded {
         )
     }
 
+    /// Whether the step, stored in this version of its type, has the hash that follows from the step
+    /// before and its own fields. Contents and seals are [`verify`]'s to check.
+    pub fn follows(&self, head: &Head, version: u16) -> bool {
+        let kind = self.step.kind().as_str();
+        let (at, actor, content) = (self.at, &self.actor, &self.content_sha256);
+        self.hash == link(&head.hash, self.seq, at, actor, kind, version, content)
+    }
+
     /// The chain's head after this step.
     pub fn head(&self) -> Head {
         Head {

@@ -17,6 +17,8 @@ mod actor;
 mod chain;
 mod digest;
 mod failure;
+#[cfg(feature = "hooks")]
+pub mod hooks;
 mod id;
 pub mod limits;
 mod state;
@@ -35,14 +37,16 @@ pub use id::{
 };
 pub use state::{
     ActionStatus, Answer, ApprovalOutcome, Call, Clearance, Corrupt, Decision, DecisionItem,
-    Effect, Finished, HeldCall, Input, Judgement, ModelFailure, Next, Outcome, Phase, Placeholder,
-    Proposed, Refusal, Response, Ruling, RunState, Start, Status, Target, ToolOutput, WaitFor,
+    Effect, Finished, HeldCall, Input, Judgement, Lowered, ModelFailure, Next, Outcome, Phase,
+    Placeholder, Proposed, Refusal, Response, Ruling, RunState, Start, Status, Target, ToolOutput,
+    WaitFor, Words,
 };
 pub use step::{
     AssistantMessage, AwaitingApproval, AwaitingInput, Cancelled, Completion, DenyCause, EndedBy,
-    Failed, IdempotencyKey, ModelFailover, RepeatLoop, Retried, Source, Step, StepError, StepKind,
-    TakenOver, Thinking, ToolApproved, ToolBlocked, ToolCall, ToolDenied, ToolOutcome, ToolResult,
-    ToolStarted, ToolsListed, TriggerReceived, Trust, Usage, UserMessage, Verdict,
+    Failed, IdempotencyKey, Marks, ModelFailover, RepeatLoop, Retried, Source, Step, StepError,
+    StepKind, TakenOver, Thinking, ToolApproved, ToolBlocked, ToolCall, ToolDenied, ToolOutcome,
+    ToolResult, ToolStarted, ToolsListed, TriggerReceived, Trust, TrustLowered, Usage, UserMessage,
+    Verdict,
 };
 pub use summary::summarise;
 pub use time::Timestamp;

@@ -1,6 +1,7 @@
 //! What can be typed. Each command's own page of help is the text beside its arguments.
 
 use std::net::SocketAddr;
+use std::num::NonZero;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
@@ -35,6 +36,40 @@ pub(crate) struct Cli {
     pub(crate) global: Global,
     #[command(subcommand)]
     pub(crate) command: Command,
+}
+
+impl Cli {
+    /// On how many threads the command runs.
+    pub(crate) fn threads(&self) -> usize {
+        match &self.command {
+            Command::Up(up) => up.runtime.threads().unwrap_or_else(cores),
+            // Six processes on two cores only wake each other's threads.
+            Command::Serve(serve) => serve.runtime.threads().unwrap_or(match cores() {
+                1 | 2 => 1,
+                cores => cores,
+            }),
+            Command::Demo(_) => cores(),
+            _ => 1,
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RuntimeArgs {
+    /// Threads to work on; one a core unless said otherwise, and one for a service where there are
+    /// two cores.
+    #[arg(long, env = "SAYSO_THREADS", value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    threads: Option<u16>,
+}
+
+impl RuntimeArgs {
+    fn threads(&self) -> Option<usize> {
+        self.threads.map(usize::from)
+    }
+}
+
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, NonZero::get)
 }
 
 /// Said before or after any command.
@@ -123,6 +158,8 @@ pub(crate) struct UpArgs {
     pub(crate) listen: SocketAddr,
     #[command(flatten)]
     pub(crate) config: ConfigArgs,
+    #[command(flatten)]
+    pub(crate) runtime: RuntimeArgs,
 }
 
 #[derive(Debug, Args)]
@@ -138,6 +175,8 @@ pub(crate) struct ServeArgs {
     pub(crate) service: Service,
     #[command(flatten)]
     pub(crate) config: ConfigArgs,
+    #[command(flatten)]
+    pub(crate) runtime: RuntimeArgs,
 }
 
 #[derive(Debug, Args)]

@@ -23,18 +23,20 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::Parser;
+use tokio::runtime::{Builder, Runtime};
 
 use crate::args::Cli;
 use crate::outcome::Failure;
 use crate::output::{Output, failure};
 
+/// The hot path allocates much and briefly: a quarter of its time went into the system's allocator.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let output = Output::new(cli.global.json);
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build();
-    let ended = match runtime.context("the program's threads cannot be started") {
+    let ended = match runtime(cli.threads()).context("the program's threads cannot be started") {
         Ok(runtime) => {
             let ended = runtime.block_on(commands::run(cli, output.clone()));
             // A question that nobody answers must not keep the program.
@@ -54,4 +56,16 @@ fn main() -> ExitCode {
             }
         }
     }
+}
+
+/// One thread does not wait for others and wakes none: where there is no core to win, it is faster.
+fn runtime(threads: usize) -> std::io::Result<Runtime> {
+    let mut builder = match threads {
+        0 | 1 => Builder::new_current_thread(),
+        _ => Builder::new_multi_thread(),
+    };
+    if threads > 1 {
+        builder.worker_threads(threads);
+    }
+    builder.enable_all().build()
 }

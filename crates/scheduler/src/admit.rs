@@ -1,42 +1,67 @@
 //! Starts, cancels and retries.
 
-use sayso_driver::{Decided, StartOutcome, WriteError, Wrote, start, write};
+use sayso_driver::{Decided, Herald, Journal, StartOutcome, WriteError, Wrote, start, write};
 use sayso_run::{
-    AgentName, Digest, IdempotencyKey, Input, Namespace, PrincipalId, Refusal, RevisionId, RunId,
-    RunState, Source, Start, TaskId, Timestamp, TriggerReceived, Trust,
+    AgentName, ChainKey, Digest, IdempotencyKey, Input, Namespace, PrincipalId, Refusal,
+    RevisionId, RunId, RunState, Source, Start, TaskId, Timestamp, TriggerReceived, Trust,
 };
 use uuid::Uuid;
 
-use crate::Scheduler;
-
 /// A start as it was asked for.
-#[derive(Debug)]
-pub(crate) struct NewRun {
-    pub(crate) namespace: Namespace,
-    pub(crate) agent: AgentName,
-    pub(crate) revision: RevisionId,
-    pub(crate) principal: PrincipalId,
-    pub(crate) trust: Trust,
-    pub(crate) input: String,
-    pub(crate) idempotency_key: Option<String>,
-    pub(crate) traceparent: Option<String>,
+#[derive(Debug, Clone)]
+pub struct NewRun {
+    /// The id that the run gets, and that of its task.
+    pub ids: (RunId, TaskId),
+    /// The caller's namespace.
+    pub namespace: Namespace,
+    /// The agent.
+    pub agent: AgentName,
+    /// Its revision now.
+    pub revision: RevisionId,
+    /// Who asks.
+    pub principal: PrincipalId,
+    /// How far the origin is trusted.
+    pub trust: Trust,
+    /// What is asked.
+    pub input: String,
+    /// The caller's key.
+    pub idempotency_key: Option<String>,
+    /// W3C trace context.
+    pub traceparent: Option<String>,
 }
 
 /// Who asks for a change of a run, and how far they reach.
-#[derive(Debug)]
-pub(crate) struct Asker {
-    pub(crate) namespace: Namespace,
-    pub(crate) principal: PrincipalId,
+#[derive(Debug, Clone)]
+pub struct Asker {
+    /// Their namespace.
+    pub namespace: Namespace,
+    /// Who they are.
+    pub principal: PrincipalId,
     /// Whether they may act on runs that others started.
-    pub(crate) reaches_all: bool,
+    pub reaches_all: bool,
 }
 
-/// Stores a run as `pending`; a worker is woken for it (S1.1).
-pub(crate) async fn admit(scheduler: &Scheduler, new: NewRun) -> Result<StartOutcome, WriteError> {
+/// Ids for a new run and its task.
+pub(crate) fn new_ids() -> (RunId, TaskId) {
     let run =
         RunId::new(format!("run_{}", Uuid::now_v7().simple())).expect("a UUID makes a valid id");
     let task =
         TaskId::new(format!("task_{}", Uuid::now_v7().simple())).expect("a UUID makes a valid id");
+    (run, task)
+}
+
+/// Stores a run as `pending`; a worker is woken for it (S1.1).
+///
+/// # Errors
+///
+/// As [`sayso_driver::start()`].
+pub async fn admit<J: Journal, H: Herald>(
+    journal: &J,
+    herald: &H,
+    key: &ChainKey,
+    new: NewRun,
+) -> Result<StartOutcome, WriteError> {
+    let (run, task) = new.ids;
     let idempotency = new.idempotency_key.map(|key| IdempotencyKey {
         key,
         request: Digest::of_parts(&[
@@ -57,18 +82,18 @@ pub(crate) async fn admit(scheduler: &Scheduler, new: NewRun) -> Result<StartOut
         idempotency,
         traceparent: new.traceparent,
     };
-    start(
-        &scheduler.store,
-        &*scheduler.herald,
-        &scheduler.key,
-        Start { run, trigger },
-    )
-    .await
+    start(journal, herald, key, Start { run, trigger }).await
 }
 
 /// Cancels a run (S1.4).
-pub(crate) async fn cancel(
-    scheduler: &Scheduler,
+///
+/// # Errors
+///
+/// As [`sayso_driver::write()`].
+pub async fn cancel<J: Journal, H: Herald>(
+    journal: &J,
+    herald: &H,
+    key: &ChainKey,
     asker: Asker,
     run: &RunId,
     reason: Option<String>,
@@ -82,7 +107,7 @@ pub(crate) async fn cancel(
             reason.as_deref().unwrap_or_default().as_bytes(),
         ]),
     });
-    change(scheduler, &asker, run, || Input::Cancel {
+    change(journal, herald, key, &asker, run, || Input::Cancel {
         by: asker.principal.clone(),
         reason: reason.clone(),
         idempotency: idempotency.clone(),
@@ -91,19 +116,27 @@ pub(crate) async fn cancel(
 }
 
 /// Retries a failed run by hand (S1.5).
-pub(crate) async fn retry(
-    scheduler: &Scheduler,
+///
+/// # Errors
+///
+/// As [`sayso_driver::write()`].
+pub async fn retry<J: Journal, H: Herald>(
+    journal: &J,
+    herald: &H,
+    key: &ChainKey,
     asker: Asker,
     run: &RunId,
 ) -> Result<Wrote, WriteError> {
-    change(scheduler, &asker, run, || Input::Retry {
+    change(journal, herald, key, &asker, run, || Input::Retry {
         by: asker.principal.clone(),
     })
     .await
 }
 
-async fn change(
-    scheduler: &Scheduler,
+async fn change<J: Journal, H: Herald>(
+    journal: &J,
+    herald: &H,
+    key: &ChainKey,
     asker: &Asker,
     run: &RunId,
     input: impl Fn() -> Input + Send + Sync,
@@ -115,14 +148,7 @@ async fn change(
             not_after: None,
         })
     };
-    let written = write(
-        &scheduler.store,
-        &*scheduler.herald,
-        &scheduler.key,
-        run,
-        decide,
-    )
-    .await;
+    let written = write(journal, herald, key, run, decide).await;
     written.map_err(|error| hide_foreign(error, run))
 }
 

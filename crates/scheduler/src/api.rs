@@ -11,7 +11,7 @@ use sayso_wire::internal::{
 use tonic::{Request, Response, Status};
 
 use crate::Scheduler;
-use crate::admit::{Asker, NewRun, admit, cancel, retry};
+use crate::admit::{Asker, NewRun, admit, cancel, new_ids, retry};
 
 pub(crate) struct Api(pub(crate) Scheduler);
 
@@ -24,6 +24,7 @@ impl SchedulerService for Api {
         let request = request.into_inner();
         let caller = required(request.caller)?;
         let new = NewRun {
+            ids: new_ids(),
             namespace: name("caller.namespace", Namespace::new(&caller.namespace))?,
             agent: name("agent", AgentName::new(&request.agent))?,
             revision: name("revision_id", RevisionId::new(&request.revision_id))?,
@@ -33,7 +34,8 @@ impl SchedulerService for Api {
             idempotency_key: not_empty(request.idempotency_key),
             traceparent: not_empty(request.traceparent),
         };
-        let outcome = admit(&self.0, new).await.map_err(refused)?;
+        let (store, herald, key) = self.0.pen();
+        let outcome = admit(store, herald, key, new).await.map_err(refused)?;
         Ok(Response::new(StartRunResponse {
             run_id: outcome.run.to_string(),
             task_id: outcome.task.to_string(),
@@ -50,9 +52,10 @@ impl SchedulerService for Api {
         let asker = asker(request.caller)?;
         let run = name("run_id", RunId::new(&request.run_id))?;
         let key = not_empty(request.idempotency_key);
-        let wrote = cancel(&self.0, asker, &run, not_empty(request.reason), key)
-            .await
-            .map_err(refused)?;
+        let reason = not_empty(request.reason);
+        let (store, herald, chain) = self.0.pen();
+        let cancelling = cancel(store, herald, chain, asker, &run, reason, key);
+        let wrote = cancelling.await.map_err(refused)?;
         Ok(Response::new(CancelRunResponse {
             run_status: sayso_wire::v1::RunStatus::from(wrote.state.status()).into(),
             last_sequence: wrote.state.seq(),
@@ -66,7 +69,9 @@ impl SchedulerService for Api {
         let request = request.into_inner();
         let asker = asker(request.caller)?;
         let run = name("run_id", RunId::new(&request.run_id))?;
-        let wrote = retry(&self.0, asker, &run).await.map_err(refused)?;
+        let (store, herald, key) = self.0.pen();
+        let retrying = retry(store, herald, key, asker, &run);
+        let wrote = retrying.await.map_err(refused)?;
         Ok(Response::new(RetryRunResponse {
             run_status: sayso_wire::v1::RunStatus::from(wrote.state.status()).into(),
             last_sequence: wrote.state.seq(),

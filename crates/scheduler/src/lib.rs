@@ -10,6 +10,7 @@ mod admit;
 mod api;
 mod config;
 mod sweep;
+mod watched;
 
 use std::sync::Arc;
 
@@ -22,7 +23,10 @@ use sayso_wire::internal::scheduler_service_server::SchedulerServiceServer;
 use tokio_util::sync::CancellationToken;
 use tonic::service::Routes;
 
+pub use admit::{Asker, NewRun, admit, cancel, retry};
 pub use config::SchedulerConfig;
+pub use sweep::Sweeper;
+pub use watched::Watched;
 
 /// What a scheduler is made of. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -69,6 +73,11 @@ impl Scheduler {
             let bus = Arc::clone(&bus);
             async move { bus.health().await.problem().map_or(Ok(()), Err) }
         });
+    }
+
+    /// What writing to a timeline takes.
+    pub(crate) fn pen(&self) -> (&Store, &Herald, &ChainKey) {
+        (&self.store, &self.herald, &self.key)
     }
 
     /// Sweeps until `shutdown`.

@@ -33,6 +33,8 @@ mod page;
 mod record;
 mod roles;
 mod runs;
+#[cfg(feature = "simulated")]
+pub mod simulated;
 mod sweep;
 #[cfg(feature = "testing")]
 pub mod testing;

@@ -317,6 +317,13 @@ impl Journal for Store {
     fn now(&self) -> Timestamp {
         self.0.clock.now()
     }
+
+    async fn catch_up(&self) -> Result<(), LoadError> {
+        let looked = self.sync_clock().await;
+        looked
+            .map(|_| ())
+            .map_err(|error| LoadError::Unavailable(error.to_string()))
+    }
 }
 
 /// Brings the schema up. A schema that a newer version has already extended is left as it is: it

@@ -2,11 +2,13 @@
 //!
 //! - `test` gets the machine ready, starts what the tests need and runs every test;
 //! - `check` holds the code to its rules: format, lints, licences, documents, architecture;
+//! - `chaos` kills executors under load, for as long as it takes;
 //! - `bench` measures gated runs and prints one JSON line.
 
 mod account;
 mod bench;
 mod cargo;
+mod chaos;
 mod check;
 mod nats;
 mod postgres;
@@ -21,6 +23,10 @@ use clap::{Parser, Subcommand};
 
 use crate::process::Processes;
 
+/// The driver of `bench` is measured with what it drives: both allocate alike.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask", version, about)]
 struct CommandLine {
@@ -34,6 +40,8 @@ enum Task {
     Test(test::Arguments),
     /// Holds the code to its rules and prints a table of what is kept and what is not.
     Check(check::Arguments),
+    /// Kills executors under load until many calls were in flight at a kill.
+    Chaos(chaos::Arguments),
     /// Measures gated runs and prints one JSON line.
     Bench(bench::Arguments),
     /// The tool that the measured agent calls: an MCP server over standard input and output.
@@ -45,6 +53,7 @@ fn main() -> ExitCode {
     match CommandLine::parse().command {
         Task::Test(arguments) => command(|processes| test::run(processes, &arguments)),
         Task::Check(arguments) => command(|processes| check::run(processes, &arguments)),
+        Task::Chaos(arguments) => command(|processes| chaos::run(processes, &arguments)),
         Task::Bench(arguments) => command(|processes| bench::run(processes, &arguments)),
         Task::BenchTool => match bench::tool::serve() {
             Ok(()) => ExitCode::SUCCESS,

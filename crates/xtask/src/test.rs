@@ -53,11 +53,38 @@ pub(crate) struct Arguments {
     rest: Vec<String>,
 }
 
+impl Arguments {
+    /// One test file of one package, with what it prints, and nothing that it does not need.
+    pub(crate) fn only(package: &str, file: &str, needs: &[Need]) -> Self {
+        let without = Need::value_variants().iter();
+        Self {
+            packages: vec![package.to_owned()],
+            files: vec![file.to_owned()],
+            without: without
+                .filter(|need| !needs.contains(need))
+                .copied()
+                .collect(),
+            rest: vec!["--nocapture".to_owned()],
+        }
+    }
+}
+
 /// Runs the tests. The exit code is theirs.
 pub(crate) fn run(processes: &Processes, arguments: &Arguments) -> Result<ExitCode> {
+    run_with(processes, arguments, BTreeMap::new())
+}
+
+/// The same, and tells the tests these variables too.
+pub(crate) fn run_with(
+    processes: &Processes,
+    arguments: &Arguments,
+    told: BTreeMap<&'static str, String>,
+) -> Result<ExitCode> {
     let workspace = Workspace::read()?;
     workspace.require(&arguments.packages)?;
     let mut environment = tools(processes, &workspace, &arguments.without)?;
+    let told = told.into_iter().map(|(name, value)| (name, value.into()));
+    environment.variables.extend(told);
     build(processes, &workspace, arguments, &mut environment.variables)?;
     let servers = Servers::start(processes, &mut environment)?;
     let mut summary = Summary::default();

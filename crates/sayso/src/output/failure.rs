@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
 
+use sayso_models::ConfigProblems;
 use sayso_sdk::Coded;
 use sayso_service::config::ConfigErrors;
 use serde_json::json;
@@ -97,7 +98,9 @@ fn coded(failure: &Failure) -> Option<&Coded> {
 fn code(failure: &Failure) -> &str {
     match failure {
         Failure::Api(error) => error.code(),
-        Failure::Here(error) if error.is::<ConfigErrors>() => "config.invalid",
+        Failure::Here(error) if error.is::<ConfigErrors>() || error.is::<ConfigProblems>() => {
+            "config.invalid"
+        }
         Failure::Usage { .. } | Failure::Output(_) | Failure::Here(_) => "",
     }
 }

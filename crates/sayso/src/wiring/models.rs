@@ -12,8 +12,9 @@ pub(crate) fn registry(config: &Config) -> anyhow::Result<Registry> {
         .map(|(name, model)| Ok((name.clone(), model_config(name, model)?)))
         .collect::<anyhow::Result<BTreeMap<_, _>>>()?;
     let tiers = config.tiers.clone();
-    Registry::new(ModelsConfig { models, tiers })
-        .context("the models of the configuration cannot be used")
+    let registry = Registry::new(ModelsConfig { models, tiers })
+        .context("the models of the configuration cannot be used")?;
+    Ok(registry.telling_content(config.telemetry.content))
 }
 
 fn model_config(name: &str, model: &config::Model) -> anyhow::Result<ModelConfig> {

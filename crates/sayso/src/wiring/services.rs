@@ -131,6 +131,7 @@ impl Services {
             config: ExecutorConfig {
                 name: self.executor_name(),
                 concurrency,
+                tells_content: self.config.telemetry.content,
             },
         }))
     }

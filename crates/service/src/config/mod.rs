@@ -49,6 +49,7 @@ pub const RESERVED: &[&str] = &[
     "SAYSO_NAMESPACE",
     "SAYSO_NATS_SERVER",
     "SAYSO_SERVER",
+    "SAYSO_THREADS",
     "SAYSO_TOKEN",
 ];
 

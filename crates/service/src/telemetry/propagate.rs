@@ -70,6 +70,16 @@ pub fn follow(span: &Span, parent: Context) {
     }
 }
 
+/// Makes a span that was not entered yet part of the trace of a stored `traceparent`. Where the
+/// current span is part of that trace already, the span stays its child.
+pub fn join(span: &Span, traceparent: &str) {
+    let joined = from_traceparent(traceparent);
+    let current = Span::current().context();
+    if current.span().span_context().trace_id() != joined.span().span_context().trace_id() {
+        follow(span, joined);
+    }
+}
+
 fn read(from: &dyn Extractor) -> Context {
     match from.get(TRACEPARENT) {
         Some(traceparent) if has_w3c_form(traceparent) => {

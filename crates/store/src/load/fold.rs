@@ -1,7 +1,9 @@
 //! From rows to a folded run.
 
 use sayso_driver::{LeaseRow, LoadError, Loaded, Written};
-use sayso_run::{Corrupt, Digest, Recorded, RunId, RunState, Seal, Step, StepError, WorkerId};
+use sayso_run::{
+    Corrupt, Digest, Head, Recorded, RunId, RunState, Seal, Step, StepError, WorkerId,
+};
 
 use crate::record::{Why, at, count, digest};
 
@@ -92,14 +94,12 @@ impl Folding {
             run: self.run.clone(),
             why: format!("step {}: {why}", raw.seq),
         };
-        let step = u16::try_from(raw.version)
-            .map_err(|_| unknown(&self.run, raw))
-            .and_then(|version| {
-                Step::decode(raw.kind, version, raw.content).map_err(|error| match error {
-                    StepError::Unknown { .. } => unknown(&self.run, raw),
-                    StepError::Content { kind, source } => bad(format!("`{kind}`: {source}")),
-                })
-            })?;
+        let version = u16::try_from(raw.version).map_err(|_| unknown(&self.run, raw))?;
+        let decoded = Step::decode(raw.kind, version, raw.content);
+        let step = decoded.map_err(|error| match error {
+            StepError::Unknown { .. } => unknown(&self.run, raw),
+            StepError::Content { kind, source } => bad(format!("`{kind}`: {source}")),
+        })?;
         let seal = match (raw.seal_key, raw.seal) {
             (Some(key), Some(mac)) => Some(Seal {
                 key: key.to_owned(),
@@ -108,16 +108,20 @@ impl Folding {
             _ => None,
         };
         let content_sha256 = digest(raw.content_sha256).map_err(bad)?;
+        let seq = count(raw.seq).map_err(bad)?;
         // What was altered in the database must not be acted on (B10).
-        if Digest::of(raw.content.as_bytes()) != content_sha256 {
-            return Err(LoadError::Corrupt(Corrupt {
+        let altered = |why: &str| {
+            LoadError::Corrupt(Corrupt {
                 run: self.run.clone(),
-                seq: count(raw.seq).map_err(bad)?,
-                why: "its content was changed".to_owned(),
-            }));
+                seq,
+                why: why.to_owned(),
+            })
+        };
+        if Digest::of(raw.content.as_bytes()) != content_sha256 {
+            return Err(altered("its content was changed"));
         }
-        Ok(Recorded {
-            seq: count(raw.seq).map_err(bad)?,
+        let recorded = Recorded {
+            seq,
             at: at(raw.at),
             actor: raw
                 .actor
@@ -127,7 +131,13 @@ impl Folding {
             content_sha256,
             hash: digest(raw.hash).map_err(bad)?,
             seal,
-        })
+        };
+        let head = self.steps.last().map_or(Head::START, Recorded::head);
+        if recorded.follows(&head, version) {
+            Ok(recorded)
+        } else {
+            Err(altered("it does not follow from the step before"))
+        }
     }
 
     pub(super) fn finish(self) -> Result<Option<Loaded>, LoadError> {

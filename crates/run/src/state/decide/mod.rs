@@ -16,7 +16,8 @@ use crate::actor::Actor;
 use crate::digest::Digest;
 use crate::id::{ApprovalId, CallId, PrincipalId, RunId, ToolSetId, WorkerId};
 use crate::step::{
-    IdempotencyKey, ModelFailover, Step, Thinking, ToolOutcome, TriggerReceived, Usage, Verdict,
+    IdempotencyKey, Marks, ModelFailover, Step, Thinking, ToolOutcome, TriggerReceived, Usage,
+    Verdict,
 };
 use crate::time::Timestamp;
 use crate::{failure::FailureCode, limits};
@@ -57,8 +58,8 @@ pub enum Input {
         call: CallId,
         /// The worker.
         worker: WorkerId,
-        /// Whether it may be sent again when its outcome is unknown.
-        idempotent: bool,
+        /// What its tool is marked with.
+        marks: Marks,
     },
     /// What came of a sent call.
     Output(ToolOutput),
@@ -183,8 +184,8 @@ pub enum Ruling {
     Allow {
         /// The rule or setting that allowed it.
         rule: String,
-        /// Whether it may be sent again when its outcome is unknown (S4.5).
-        idempotent: bool,
+        /// What its tool is marked with.
+        marks: Marks,
     },
     /// A person decides.
     Ask {
@@ -303,8 +304,8 @@ impl RunState {
             Input::Execute {
                 call,
                 worker,
-                idempotent,
-            } => self.executes(call, worker, idempotent),
+                marks,
+            } => self.executes(call, worker, marks),
             Input::Output(output) => self.output_of(output),
             Input::Fail { code, message } => self.fails(code, message),
             Input::Reap { worker, message } => self.reaped(worker, message),
