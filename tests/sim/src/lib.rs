@@ -54,6 +54,7 @@ mod herald;
 mod journal;
 mod kernel;
 mod ledger;
+mod logs;
 mod models;
 mod people;
 mod policy;
@@ -117,7 +118,16 @@ pub struct Report {
 /// Runs a seed from beginning to end, or to the first promise that is broken.
 pub fn simulate(seed: u64, options: Options) -> Report {
     plant(options.fault);
-    let mut machine = Machine::new(seed, options.keep_trace);
+    let machine = Machine::new(seed, options.keep_trace);
+    if options.keep_trace {
+        let logs = logs::Logs(machine.kernel().clone());
+        tracing::subscriber::with_default(logs, || run(seed, machine))
+    } else {
+        run(seed, machine)
+    }
+}
+
+fn run(seed: u64, mut machine: Machine) -> Report {
     let kernel = machine.kernel().clone();
     let world = World::new(&kernel);
     let mut trouble = Trouble::over(&world);

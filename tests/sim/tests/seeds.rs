@@ -21,9 +21,14 @@ fn all() -> Coverage {
             let report = simulate(seed, Options::default());
             if let Some(broken) = report.broken {
                 next.store(SEEDS, Ordering::Relaxed);
-                panic!("seed {seed} breaks a promise: {broken}\nsee it with: cargo xtask sim --seeds 1 --seed {seed}");
+                panic!(
+                    "seed {seed} breaks a promise: {broken}\nsee it with: cargo xtask sim --seeds 1 --seed {seed}"
+                );
             }
-            assert!(report.workers >= 3 && report.runs >= 20, "seed {seed} is small");
+            assert!(
+                report.workers >= 3 && report.runs >= 20,
+                "seed {seed} is small"
+            );
             assert!(report.events >= 200, "seed {seed} has few events");
             let mut covered = covered.lock().unwrap_or_else(PoisonError::into_inner);
             covered.merge(report.coverage);

@@ -195,6 +195,9 @@ fn last_word(seen: &mut Seen, recorded: &Recorded) -> Broken {
             let shown = seen.shown;
             seen.unseen.retain(|seq| *seq > shown);
             answers_a_request(seen, step.cycle)?;
+            // The next request may be under way before the answer to this one is durable.
+            let cycle = step.cycle;
+            seen.requests.retain(|(asked, _)| *asked > cycle);
         }
         Step::Completion(step) if step.ended_by == EndedBy::Answer => {
             if let Some(seq) = seen.unseen.first() {
