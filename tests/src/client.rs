@@ -9,14 +9,14 @@ use sayso_wire::v1::role_service_client::RoleServiceClient;
 use sayso_wire::v1::run_service_client::RunServiceClient;
 use sayso_wire::v1::token_service_client::TokenServiceClient;
 use sayso_wire::v1::{
-    Action, Approval, ApprovalStatus, AttachRoleRequest, AuditEntry, AuditOutcome, CancelRunRequest,
-    CreateTokenRequest, DecideApprovalRequest, DecideApprovalResponse, Decision,
-    DeployAgentRequest, DeployAgentResponse, DetachRoleRequest, Feedback, GetApprovalRequest, GetRunRequest,
-    ListApprovalsRequest, ListAuditEntriesRequest, ListFeedbackRequest, ListRunActionsRequest,
-    ListRunStepsRequest, PutRoleRequest, PutRoleResponse, ReplyToRunRequest, RespondToRunRequest, RespondToRunResponse,
-    RetryRunRequest, Run, RunStatus, Scope, StartRunRequest, Verdict, VerifyRunRequest,
-    VerifyRunResponse, WatchApprovalsRequest, WatchApprovalsResponse, WatchRunRequest,
-    WatchRunResponse,
+    Action, Approval, ApprovalStatus, AttachRoleRequest, AuditEntry, AuditOutcome,
+    CancelRunRequest, CreateTokenRequest, DecideApprovalRequest, DecideApprovalResponse, Decision,
+    DeployAgentRequest, DeployAgentResponse, DetachRoleRequest, Feedback, GetApprovalRequest,
+    GetRunRequest, ListApprovalsRequest, ListAuditEntriesRequest, ListFeedbackRequest,
+    ListRunActionsRequest, ListRunStepsRequest, PutRoleRequest, PutRoleResponse, ReplyToRunRequest,
+    RespondToRunRequest, RespondToRunResponse, RetryRunRequest, Run, RunStatus, Scope,
+    StartRunRequest, Verdict, VerifyRunRequest, VerifyRunResponse, WatchApprovalsRequest,
+    WatchApprovalsResponse, WatchRunRequest, WatchRunResponse,
 };
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::service::Interceptor;
@@ -492,7 +492,12 @@ impl Client {
             agent: agent.into(),
             role: role.into(),
         };
-        Ok(self.roles().attach_role(request).await?.into_inner().replaced)
+        Ok(self
+            .roles()
+            .attach_role(request)
+            .await?
+            .into_inner()
+            .replaced)
     }
 
     /// Takes an agent's role away: the one that it had.
@@ -504,7 +509,12 @@ impl Client {
         let request = DetachRoleRequest {
             agent: agent.into(),
         };
-        Ok(self.roles().detach_role(request).await?.into_inner().detached)
+        Ok(self
+            .roles()
+            .detach_role(request)
+            .await?
+            .into_inner()
+            .detached)
     }
 
     /// What the audit log holds on a subject, newest first; needs an admin.

@@ -791,6 +791,9 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
     /// The lease is gone: results of what this worker has sent are still recorded.
     async fn wind_up(&mut self) -> Result<Driven, Stuck> {
         self.stop_asking();
+        for output in self.session.take_untold() {
+            self.session.record_late(output).await;
+        }
         while !self.underway.executing.is_empty() {
             let Some(done) = self.underway.futures.next().await else {
                 break;

@@ -19,7 +19,7 @@ use crate::project::{deliveries, project};
 use crate::resolved::ResolvedTools;
 use crate::rows::LeaseRow;
 use crate::world::{Herald, Revision};
-use crate::write::{chain, ready_at, tell};
+use crate::write::{Decided, WriteError, chain, ready_at, tell, write};
 
 /// How this worker stands to the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -209,9 +209,8 @@ impl<J: Journal, H: Herald> Session<J, H> {
                 }
                 Err(AppendError::Unavailable(why)) => {
                     attempt += 1;
-                    let pause = Duration::from_millis(50u64 << attempt.min(5));
                     tracing::warn!(run = %self.run, why, attempt, "the journal is away; the append is tried again");
-                    self.journal.pause(pause).await;
+                    self.journal.pause(backoff(attempt)).await;
                 }
                 Err(AppendError::Refused(why)) => return Err(Stuck::Refused(why)),
                 Err(error @ (AppendError::TooLate | AppendError::DuplicateStart { .. })) => {
@@ -307,8 +306,7 @@ impl<J: Journal, H: Herald> Session<J, H> {
                 Err(LoadError::Unavailable(why)) => {
                     attempt += 1;
                     tracing::warn!(run = %self.run, why, attempt, "the journal is away; the load is tried again");
-                    let pause = Duration::from_millis(50u64 << attempt.min(5));
-                    self.journal.pause(pause).await;
+                    self.journal.pause(backoff(attempt)).await;
                 }
                 Err(
                     error @ (LoadError::TooNew { .. }
@@ -340,16 +338,40 @@ impl<J: Journal, H: Herald> Session<J, H> {
         }
         let decide = |state: &RunState, now: Timestamp| {
             let steps = state.decide(Input::Output(output.clone()), now)?;
-            Ok(crate::write::Decided {
+            Ok(Decided {
                 steps,
                 not_after: None,
             })
         };
-        let written =
-            crate::write::write(&*self.journal, &*self.herald, &self.key, &self.run, decide).await;
-        if let Err(error) = written {
-            tracing::info!(run = %self.run, call = %output.call, %error, "a late result was not recorded");
+        let mut attempt: u32 = 0;
+        loop {
+            let writing = write(&*self.journal, &*self.herald, &self.key, &self.run, decide);
+            let why = match writing.await {
+                Ok(_) => return,
+                Err(
+                    WriteError::Load(LoadError::Unavailable(why))
+                    | WriteError::Append(AppendError::Unavailable(why)),
+                ) => why,
+                Err(WriteError::Append(AppendError::Conflict(_))) => "the run is busy".into(),
+                Err(error) => {
+                    tracing::info!(run = %self.run, call = %output.call, %error, "a late result was not recorded");
+                    return;
+                }
+            };
+            attempt += 1;
+            tracing::warn!(run = %self.run, call = %output.call, why, attempt, "a late result is recorded again");
+            self.journal.pause(backoff(attempt)).await;
         }
+    }
+
+    /// What came of calls and is not durable yet, of a hold whose lease is gone.
+    pub(crate) fn take_untold(&mut self) -> Vec<ToolOutput> {
+        let taken = std::mem::take(&mut self.taken).into_iter();
+        let outputs = taken.filter_map(|input| match input {
+            Input::Output(output) => Some(output),
+            _ => None,
+        });
+        outputs.collect()
     }
 
     /// The calls whose start this hold has made durable, each handed out once. A call that an
@@ -370,6 +392,11 @@ impl<J: Journal, H: Herald> Session<J, H> {
             .iter()
             .any(|written| matches!(written.recorded.step, Step::ToolStarted(_)))
     }
+}
+
+/// How long to wait for a journal that is away.
+fn backoff(attempt: u32) -> Duration {
+    Duration::from_millis(50u64 << attempt.min(5))
 }
 
 fn started_by(written: &Written) -> Option<CallId> {

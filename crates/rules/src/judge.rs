@@ -461,3 +461,5 @@ impl Serialize for RuleId {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tool_tests;

@@ -7,6 +7,11 @@
 //! a trace of its own. `cargo test -p sayso-rules --test agentdojo -- --nocapture` prints the table
 //! and what was asked.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "tests state what they expect; a panic with the place is what a failing one should print"
+)]
+
 use std::collections::BTreeMap;
 
 use sayso_rules::bundle::{Action, Preset};

@@ -9,7 +9,7 @@ mod run;
 mod token;
 
 pub(crate) use agent::{agent, log_entry, revision};
-pub(crate) use approval::{StoredStatus, approval, is_invisible};
+pub(crate) use approval::{StoredStatus, approval};
 pub(crate) use audit::entry as audit_entry;
 pub(crate) use feedback::feedback;
 pub(crate) use role::role;

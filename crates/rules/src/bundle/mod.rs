@@ -220,4 +220,6 @@ impl Bundle {
 }
 
 #[cfg(test)]
+mod condition_tests;
+#[cfg(test)]
 mod tests;

@@ -32,40 +32,6 @@ const WRITTEN: [&str; 16] = [
     "title",
 ];
 
-/// Where a value stands in a run, the strongest place first (S6.3).
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Origin {
-    /// A person put it there.
-    Person,
-    /// The principal's own words.
-    Task,
-    /// An id that one of the run's own calls created.
-    Own {
-        /// The tool that returned it.
-        tool: String,
-        /// The call.
-        call: String,
-    },
-    /// The result of a tool that is not marked untrusted, from before the run's trust dropped.
-    Trusted {
-        /// The tool that returned it.
-        tool: String,
-        /// The call.
-        call: String,
-    },
-    /// Any other result.
-    Untrusted {
-        /// The tool that returned it.
-        tool: String,
-        /// The call.
-        call: String,
-    },
-    /// One of the principal's own addresses.
-    OwnAddress,
-    /// Nowhere: the model wrote it.
-    Nowhere,
-}
-
 /// What can vouch for the values of a run's calls (S5.9).
 ///
 /// Built from a run's history, step by step as it grows, or again from the start by the same calls
@@ -73,45 +39,45 @@ pub enum Origin {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Index {
     own_addresses: BTreeSet<String>,
-    words: Vec<Source>,
-    by_people: Vec<Source>,
-    outputs: Vec<Output>,
+    pub(super) words: Vec<Source>,
+    pub(super) by_people: Vec<Source>,
+    pub(super) outputs: Vec<Output>,
     /// Every id of every result.
-    ids: BTreeMap<Box<str>, Vec<Id>>,
+    pub(super) ids: BTreeMap<Box<str>, Vec<Id>>,
     /// What the records that were looked up hold of addresses, normalised.
     addresses: BTreeSet<String>,
 }
 
 /// A text, and what in it is not found by whole tokens.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct Source {
-    text: Text,
-    numbers: BTreeSet<Decimal>,
+pub(super) struct Source {
+    pub(super) text: Text,
+    pub(super) numbers: BTreeSet<Decimal>,
     accounts: BTreeSet<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Output {
-    tool: Box<str>,
-    call: Box<str>,
-    trusted: bool,
-    source: Source,
+pub(super) struct Output {
+    pub(super) tool: Box<str>,
+    pub(super) call: Box<str>,
+    pub(super) trusted: bool,
+    pub(super) source: Source,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Id {
+pub(super) struct Id {
     kind: Box<str>,
-    own: bool,
+    pub(super) own: bool,
     lookup: bool,
     /// Which of the outputs it came with.
-    output: usize,
+    pub(super) output: usize,
 }
 
 /// A value whose source is asked for.
 #[derive(Debug)]
 pub(crate) struct Asked<'a> {
     exact: &'a str,
-    needle: Needle,
+    pub(super) needle: Needle,
     account: Option<String>,
     /// Only for amounts.
     number: Option<Decimal>,
@@ -156,7 +122,7 @@ impl Source {
         }
     }
 
-    fn holds(&self, asked: &Asked<'_>) -> bool {
+    pub(super) fn holds(&self, asked: &Asked<'_>) -> bool {
         if let Some(number) = asked.number {
             return self.numbers.contains(&number);
         }
@@ -174,6 +140,9 @@ fn is_same(one: &str, other: &str) -> bool {
 }
 
 fn accounts(text: &str) -> BTreeSet<String> {
+    if text.bytes().filter(u8::is_ascii_digit).count() < links::ACCOUNT_DIGITS {
+        return BTreeSet::new();
+    }
     links::links(text)
         .iter()
         .filter_map(|link| links::account(link))
@@ -364,55 +333,6 @@ impl Index {
                     is_same(kind, &id.kind) || (any_kind && asked.needle.counts())
                 }
             })
-    }
-
-    /// Where a value of an argument comes from, for people to see (S6.3).
-    #[must_use]
-    pub fn origin(&self, value: &str) -> Origin {
-        let asked = Asked::new(value, AskedKind::Likely(String::new()), false, false);
-        let shown = |sources: &[Source]| {
-            sources.iter().any(|source| {
-                source.holds(&asked) || number(value).is_some_and(|n| source.numbers.contains(&n))
-            })
-        };
-        if shown(&self.by_people) {
-            return Origin::Person;
-        }
-        if shown(&self.words) {
-            return Origin::Task;
-        }
-        if self.is_own_address(value) {
-            return Origin::OwnAddress;
-        }
-        let ids = self.ids.get(value).map_or(&[][..], |ids| ids);
-        if let Some(id) = ids.iter().find(|id| id.own) {
-            let output = &self.outputs[id.output];
-            return Origin::Own {
-                tool: output.tool.to_string(),
-                call: output.call.to_string(),
-            };
-        }
-        let number = number(value);
-        let within = |output: &(usize, &Output)| {
-            output.1.source.text.shows(&asked.needle)
-                || ids.iter().any(|id| id.output == output.0)
-                || number.is_some_and(|number| output.1.source.numbers.contains(&number))
-        };
-        let found = |trusted: bool| {
-            self.outputs
-                .iter()
-                .enumerate()
-                .filter(|(_, output)| output.trusted == trusted)
-                .find(within)
-                .map(|(_, output)| (output.tool.to_string(), output.call.to_string()))
-        };
-        if let Some((tool, call)) = found(true) {
-            return Origin::Trusted { tool, call };
-        }
-        match found(false) {
-            Some((tool, call)) => Origin::Untrusted { tool, call },
-            None => Origin::Nowhere,
-        }
     }
 }
 

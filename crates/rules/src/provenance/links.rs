@@ -14,7 +14,7 @@ const FILE_ENDINGS: [&str; 22] = [
 ];
 
 /// The fewest digits of an account number.
-const ACCOUNT_DIGITS: usize = 8;
+pub(crate) const ACCOUNT_DIGITS: usize = 8;
 
 /// Every URL, mail address and account number in a text, as it stands there; account numbers that
 /// are written in groups without their blanks.
@@ -187,7 +187,7 @@ fn is_iban(token: &str) -> bool {
         && bytes[..2].iter().all(u8::is_ascii_alphabetic)
         && bytes[2..4].iter().all(u8::is_ascii_digit)
         && bytes[4..].iter().all(u8::is_ascii_alphanumeric)
-        && bytes[4..].iter().filter(|b| b.is_ascii_digit()).count() >= 6
+        && bytes.iter().filter(|b| b.is_ascii_digit()).count() >= ACCOUNT_DIGITS
 }
 
 /// Digits, with dashes between them if at all; a date has dashes and eight digits.

@@ -53,7 +53,9 @@
 pub(crate) mod index;
 pub(crate) mod kinds;
 pub(crate) mod links;
+mod origin;
 pub(crate) mod records;
 pub(crate) mod text;
 
-pub use index::{Index, Origin};
+pub use index::Index;
+pub use origin::Origin;

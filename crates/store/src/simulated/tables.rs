@@ -35,6 +35,8 @@ pub struct Run {
     pub worker: Option<WorkerId>,
     /// The last append that changed the lease.
     pub lease_append: Option<Uuid>,
+    /// What the last append did to the lease.
+    pub last_lease: LeaseChange,
     /// Since when work is owed and nobody was seen to do it.
     pub ready_at: Option<Timestamp>,
     /// The published mark.
@@ -224,6 +226,7 @@ impl Tables {
             epoch: 0,
             worker: None,
             lease_append: None,
+            last_lease: LeaseChange::None,
             ready_at: None,
             published: 0,
             steps: Vec::new(),
@@ -232,6 +235,7 @@ impl Tables {
             approvals: BTreeMap::new(),
         });
         run.row = row.clone();
+        run.last_lease = append.lease.clone();
         let code = lease_code(append);
         match code {
             1 | 4 => run.epoch += 1,
