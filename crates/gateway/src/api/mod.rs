@@ -29,7 +29,7 @@ use serde_json::Value;
 use tonic::Status;
 use tonic::service::Routes;
 
-use crate::{Shared, audit};
+use crate::Shared;
 use crate::auth::{Guarded, Reach, Session};
 
 /// The names of the services, as gRPC health knows them.
@@ -103,8 +103,8 @@ async fn record(
     details: Value,
 ) -> Result<(), Coded> {
     let caller = session.caller();
-    let actor = audit::actor(caller);
+    let actor = crate::audit::actor(caller);
     let (store, key) = (&shared.store, &shared.key);
-    let done = audit::done(store, key, &caller.namespace, &actor, action, subject, details);
-    done.await.map_err(audit::failed)
+    let done = crate::audit::done(store, key, &caller.namespace, &actor, action, subject, details);
+    done.await.map_err(crate::audit::failed)
 }

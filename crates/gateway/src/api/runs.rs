@@ -4,7 +4,7 @@ use std::mem::take;
 
 use futures::stream::unfold;
 use sayso_driver::{ActionRow, RunRow};
-use sayso_run::{AgentName, EndedBy, PrincipalId, RunId, Status as RunStatus, TaskId};
+use sayso_run::{AgentName, EndedBy, Namespace, PrincipalId, RunId, Status as RunStatus, TaskId};
 use sayso_service::error::Coded;
 use sayso_service::telemetry::propagate;
 use sayso_store::{PageRequest, RunFilter, VerifyError};
@@ -72,9 +72,10 @@ impl RunService for Api {
         let session = Session::of(&request);
         let run = run_id(&request.get_ref().run_id)?;
         let row = visible_run(&self.0, &session, &run).await?;
-        Ok(Response::new(v1::GetRunResponse {
-            run: Some(show::run(row)),
-        }))
+        let lowered = trust_lowered(&self.0, &row.namespace, &run, row.seq).await?;
+        let mut shown = show::run(row);
+        shown.trust_lowered = lowered;
+        Ok(Response::new(v1::GetRunResponse { run: Some(shown) }))
     }
 
     async fn list_runs(
@@ -433,4 +434,20 @@ pub(super) fn within_reach(
     let own_or_all = requester.as_ref().is_none_or(|asked| asked == own);
     *requester = Some(own.clone());
     Ok(own_or_all)
+}
+
+/// What lowered a run's trust last, up to a step (S5.8).
+pub(super) async fn trust_lowered(
+    shared: &Shared,
+    namespace: &Namespace,
+    run: &RunId,
+    up_to: u64,
+) -> Result<Option<v1::TrustLowered>, Coded> {
+    let step = shared
+        .store
+        .runs()
+        .last_of(namespace, run, "trust_lowered", up_to)
+        .await;
+    let step = step.map_err(|error| refuse::database("reading what lowered the trust", error))?;
+    Ok(step.as_ref().and_then(show::trust_lowered))
 }
