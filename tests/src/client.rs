@@ -5,6 +5,7 @@ use sayso_wire::v1::approval_service_client::ApprovalServiceClient;
 use sayso_wire::v1::audit_service_client::AuditServiceClient;
 use sayso_wire::v1::decision::Target;
 use sayso_wire::v1::feedback_service_client::FeedbackServiceClient;
+use sayso_wire::v1::policy_service_client::PolicyServiceClient;
 use sayso_wire::v1::role_service_client::RoleServiceClient;
 use sayso_wire::v1::run_service_client::RunServiceClient;
 use sayso_wire::v1::token_service_client::TokenServiceClient;
@@ -83,6 +84,7 @@ services! {
     approvals: ApprovalServiceClient,
     agents: AgentServiceClient,
     roles: RoleServiceClient,
+    policies: PolicyServiceClient,
     tokens: TokenServiceClient,
     audit: AuditServiceClient,
     ratings: FeedbackServiceClient,

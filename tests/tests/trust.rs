@@ -116,8 +116,18 @@ async fn asks(case: &Case, text: &str, name: &str) -> Option<String> {
         (status == RunStatus::AwaitingApproval || status == RunStatus::Completed).then_some(status)
     })
     .await;
-    let lowered = case.app.timeline(&run).await.of("trust_lowered").first().map(|step| step.call().to_owned());
-    assert_eq!(ended == RunStatus::AwaitingApproval, lowered.is_some(), "{name}: {lowered:?}");
+    let lowered = case
+        .app
+        .timeline(&run)
+        .await
+        .of("trust_lowered")
+        .first()
+        .map(|step| step.call().to_owned());
+    assert_eq!(
+        ended == RunStatus::AwaitingApproval,
+        lowered.is_some(),
+        "{name}: {lowered:?}"
+    );
     if lowered.is_some() {
         case.sub.cancel(&run).await.unwrap();
     }
@@ -131,7 +141,13 @@ async fn starts_with(case: &Case, trust: Trust, name: &str) -> String {
         trust: trust.into(),
         ..CreateTokenRequest::default()
     };
-    let made = case.admin.tokens().create_token(request).await.unwrap().into_inner();
+    let made = case
+        .admin
+        .tokens()
+        .create_token(request)
+        .await
+        .unwrap()
+        .into_inner();
     case.client_with(&made.secret).start(name, "go").await
 }
 
@@ -279,7 +295,11 @@ fn s5_13_without_policy_nothing_runs() {
         two_seconds_pass().await;
         case.sub.reply(&run, "go on").await.unwrap();
         until("the model's answer", async || {
-            case.app.timeline(&run).await.has("tool_call", "call_2_1").then_some(())
+            case.app
+                .timeline(&run)
+                .await
+                .has("tool_call", "call_2_1")
+                .then_some(())
         })
         .await;
         let executor = case.executor(0);
@@ -295,6 +315,9 @@ fn s5_13_without_policy_nothing_runs() {
         case.completed(&run).await;
         assert_eq!(case.ledger.numbers(&run), [1]);
         // The answer that came meanwhile was kept: it was not asked for again.
-        assert_eq!(case.app.timeline(&run).await.count("assistant_message"), answers + 1);
+        assert_eq!(
+            case.app.timeline(&run).await.count("assistant_message"),
+            answers + 1
+        );
     });
 }

@@ -8,15 +8,15 @@ use futures::stream::{FuturesUnordered, StreamExt};
 #[cfg(feature = "hooks")]
 use sayso_run::hooks::{Fault, planted};
 use sayso_run::{
-    Answer, CallId, ChainKey, Effect, FailureCode, Input, Marks, ModelFailure, Next, Proposed,
-    RunId, ToolOutcome, ToolOutput, WorkerId,
+    Answer, CallId, ChainKey, Clearance, Effect, FailureCode, Input, Marks, ModelFailure, Next,
+    Proposed, RunId, ToolOutcome, ToolOutput, WorkerId,
 };
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
 use crate::journal::{Journal, LoadError, Loaded};
-use crate::judge::{Judge, marks};
+use crate::judge::{Judge, marks, permits};
 use crate::resolved::ResolvedTools;
 use crate::session::{Flushed, Lease, Session, Stuck};
 use crate::world::{
@@ -139,6 +139,32 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Driver<J, M, T, P, H
         };
         match driven.instrument(span).await {
             Ok(driven) | Err(driven) => driven,
+        }
+    }
+
+    /// What the agent's role says now on a call that a person approved: it may have been narrowed, or
+    /// taken away, since the call was judged (S3.9). While nobody can say, nothing is sent (S5.13).
+    ///
+    /// # Errors
+    ///
+    /// What the model is told.
+    async fn ceiling(&self, request: &ToolRequest) -> Result<(), String> {
+        loop {
+            match self.policy.role(&request.namespace, &request.agent).await {
+                Ok(Some(role)) => return permits(&role, &request.tool),
+                Ok(None) => {
+                    return Err(
+                        "permission denied: the agent has no role now; this call did not run"
+                            .to_owned(),
+                    );
+                }
+                // Whoever lost the lease is refused at the fence.
+                Err(_) if !self.fence.holds() => return Ok(()),
+                Err(error) => {
+                    tracing::warn!(run = %request.run, %error, "an approved call rests until policy can be asked");
+                    self.journal.pause(POLICY_PAUSE).await;
+                }
+            }
         }
     }
 
@@ -460,6 +486,8 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
         if self.driver.tells_content {
             span.record("gen_ai.tool.call.arguments", &call.args);
         }
+        // A person may have taken long: the role that was asked when the call was judged is asked again.
+        let by_person = matches!(call.clearance, Some(Clearance::Person(_)));
         let fence = driver.fence.clone();
         #[cfg(feature = "hooks")]
         let fence = if planted(Fault::SendWithoutFence) {
@@ -471,12 +499,17 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
             let started = driver.journal.now();
             #[cfg(feature = "hooks")]
             crate::hooks::window("driver.before_send").await;
-            let reply = match request {
-                Some(request) => {
+            let ceiling = match &request {
+                Some(request) if by_person => driver.ceiling(request).await,
+                Some(_) | None => Ok(()),
+            };
+            let reply = match (request, ceiling) {
+                (Some(request), Ok(())) => {
                     let called = driver.tools.call(&revision, request, fence);
                     called.instrument(span.clone()).await
                 }
-                None => mismatch(),
+                (Some(_), Err(message)) => refused(message),
+                (None, _) => mismatch(),
             };
             if driver.tells_content {
                 span.record("gen_ai.tool.call.result", &reply.content);
@@ -826,6 +859,15 @@ fn clean(text: String) -> String {
         text.replace('\0', "\u{fffd}")
     } else {
         text
+    }
+}
+
+fn refused(message: String) -> crate::world::ToolReply {
+    crate::world::ToolReply {
+        outcome: ToolOutcome::PermissionDenied,
+        content: message,
+        cut_bytes: 0,
+        artifact: None,
     }
 }
 

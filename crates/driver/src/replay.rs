@@ -139,7 +139,10 @@ fn known_then(state: &RunState, answer: &[Call]) -> u64 {
             | Phase::Started { .. }
             | Phase::Unknown { .. } => None,
         };
-        [held, call.started_seq, settled].into_iter().flatten().min()
+        [held, call.started_seq, settled]
+            .into_iter()
+            .flatten()
+            .min()
     });
     first.min().map_or(state.seq(), |first| first - 1)
 }

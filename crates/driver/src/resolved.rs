@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use sayso_rules::{Bundle, Rules};
 use sayso_rules::judge::{CallView, Hints, Tool, ToolKind as Kind, ToolView};
+use sayso_rules::{Bundle, Rules};
 use sayso_run::Call;
 
 use crate::evidence::call_view;

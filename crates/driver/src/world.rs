@@ -52,7 +52,11 @@ impl Revision {
         if let Some(known) = kept.iter().find(|known| known.set.id == set.id) {
             return Arc::clone(known);
         }
-        let resolved = Arc::new(ResolvedTools::new(&self.bundle, &self.rules, Arc::clone(set)));
+        let resolved = Arc::new(ResolvedTools::new(
+            &self.bundle,
+            &self.rules,
+            Arc::clone(set),
+        ));
         if kept.len() == KEPT_SETS {
             kept.remove(0);
         }

@@ -196,7 +196,10 @@ fn result(call: &CaseCall, is: TracedVerdict) -> v1::CaseCall {
     let rule = is.rule.to_string();
     let expected = call.expect.clone().unwrap_or_default();
     let passed = expected.action.is_none_or(|action| action == is.action)
-        && expected.rule.as_ref().is_none_or(|expected| *expected == rule)
+        && expected
+            .rule
+            .as_ref()
+            .is_none_or(|expected| *expected == rule)
         && expected.trust.is_none_or(|trust| trust == is.trust);
     v1::CaseCall {
         tool: call.tool.clone(),
@@ -287,7 +290,9 @@ permissions:
 ";
 
     fn run(cases: &str) -> v1::TestPolicyResponse {
-        Cases::parse(cases).unwrap().run(&Bundle::parse(BUNDLE).unwrap())
+        Cases::parse(cases)
+            .unwrap()
+            .run(&Bundle::parse(BUNDLE).unwrap())
     }
 
     /// S5.12: a case is a run, judged call by call, and each expectation is told beside what is.
@@ -308,7 +313,10 @@ cases:
         assert!(answer.cases[0].passed, "{answer:#?}");
         let call = &answer.cases[1].calls[0];
         assert_eq!(call.expected, "by default");
-        assert_eq!((call.rule.as_str(), call.action()), ("rules#0", v1::PolicyAction::Ask));
+        assert_eq!(
+            (call.rule.as_str(), call.action()),
+            ("rules#0", v1::PolicyAction::Ask)
+        );
     }
 
     /// S5.12: what a person does not approve does not happen.
@@ -327,11 +335,23 @@ cases:
     #[test]
     fn mistakes_are_named_by_their_place() {
         for (cases, place) in [
-            ("cases: [{name: a, calls: [{tool: x, expect: perhaps}]}]", "cases[0].calls[0].expect"),
-            ("cases: [{name: a, calls: [{tool: x, expects: ask}]}]", "cases[0].calls[0].expects"),
+            (
+                "cases: [{name: a, calls: [{tool: x, expect: perhaps}]}]",
+                "cases[0].calls[0].expect",
+            ),
+            (
+                "cases: [{name: a, calls: [{tool: x, expects: ask}]}]",
+                "cases[0].calls[0].expects",
+            ),
             ("cases: [{name: a, calls: []}]", "cases[0].calls"),
-            ("cases: [{name: a, trust: high, calls: []}]", "cases[0].trust"),
-            ("cases: [{name: a, calls: [{tool: x, expect: {}}]}]", "cases[0].calls[0].expect"),
+            (
+                "cases: [{name: a, trust: high, calls: []}]",
+                "cases[0].trust",
+            ),
+            (
+                "cases: [{name: a, calls: [{tool: x, expect: {}}]}]",
+                "cases[0].calls[0].expect",
+            ),
             ("cases: [", ""),
         ] {
             let bad = Cases::parse(cases).unwrap_err();

@@ -161,7 +161,7 @@ impl Found {
             return;
         }
         // The marks of one tool are told one by one, also where there were none.
-        let marks = matches!(&place.0[..], [tools, _] if tools == "tools");
+        let marks = matches!(&place.0[..], [tools] | [tools, _] if tools == "tools");
         let empty = marks.then_some("{}");
         let pair = before.or(empty).zip(after.or(empty));
         let Some((old, new)) = pair else {
@@ -181,7 +181,8 @@ impl Found {
                 });
             }
             (Value::Text(old), Value::Text(new)) if old.contains('\n') || new.contains('\n') => {
-                let line = |line: &str| serde_json::to_string(line).expect("a text has a JSON form");
+                let line =
+                    |line: &str| serde_json::to_string(line).expect("a text has a JSON form");
                 let old: Vec<String> = old.lines().map(line).collect();
                 let new: Vec<String> = new.lines().map(line).collect();
                 self.lists(place, &old, &new, |at| format!("{place}:{}", at + 1));
@@ -190,12 +191,7 @@ impl Found {
         }
     }
 
-    fn maps(
-        &mut self,
-        place: &Place,
-        old: &[(String, &RawValue)],
-        new: &[(String, &RawValue)],
-    ) {
+    fn maps(&mut self, place: &Place, old: &[(String, &RawValue)], new: &[(String, &RawValue)]) {
         let find = |entries: &[(String, &RawValue)], key: &str| {
             let found = entries.iter().find(|(other, _)| other == key);
             found.map(|(_, value)| value.get().to_owned())
@@ -212,12 +208,19 @@ impl Found {
         // Patterns over tools are looked up in file order: another order may mean something else.
         let keys = |entries: &[(String, &RawValue)], others: &[(String, &RawValue)]| {
             let kept = entries.iter().map(|(key, _)| key.clone());
-            kept.filter(|key| find(others, key).is_some()).collect::<Vec<_>>()
+            kept.filter(|key| find(others, key).is_some())
+                .collect::<Vec<_>>()
         };
         let (was, is) = (keys(old, new), keys(new, old));
         if place.is(&["tools"]) && was != is {
-            let list = |keys: &[String]| serde_json::to_string(keys).expect("texts have a JSON form");
-            self.tell(place, format!("{place} (order)"), Some(&list(&was)), Some(&list(&is)));
+            let list =
+                |keys: &[String]| serde_json::to_string(keys).expect("texts have a JSON form");
+            self.tell(
+                place,
+                format!("{place} (order)"),
+                Some(&list(&was)),
+                Some(&list(&is)),
+            );
         }
     }
 
@@ -325,7 +328,11 @@ mod tests {
         let changes = changes(&canonical(before), &canonical(after));
         let line = |change: &v1::BundleChange| {
             let (before, after) = (&change.before_json, &change.after_json);
-            format!("{} {}: {before} -> {after}", change.area().word(), change.path)
+            format!(
+                "{} {}: {before} -> {after}",
+                change.area().word(),
+                change.path
+            )
         };
         changes.told.iter().map(line).collect()
     }
@@ -346,7 +353,10 @@ permissions:
 
     #[test]
     fn nothing_differs_in_the_same_bundle() {
-        assert_eq!(changes(&canonical(BEFORE), &canonical(BEFORE)), Changes::default());
+        assert_eq!(
+            changes(&canonical(BEFORE), &canonical(BEFORE)),
+            Changes::default()
+        );
     }
 
     /// A rule put before others does not change these; a text is told by its lines; a key that is
@@ -355,8 +365,14 @@ permissions:
     fn what_differs_is_told_and_nothing_else() {
         let after = BEFORE
             .replace("  Two.", "  Three.")
-            .replace("git: {command: [x]}", "git: {command: [x, y]}, web: {url: 'https://x'}")
-            .replace("  rules:\n", "  rules:\n    - {tool: '*.reset', action: deny}\n");
+            .replace(
+                "git: {command: [x]}",
+                "git: {command: [x, y]}, web: {url: 'https://x'}",
+            )
+            .replace(
+                "  rules:\n",
+                "  rules:\n    - {tool: '*.reset', action: deny}\n",
+            );
         assert_eq!(
             told(BEFORE, &after),
             [
@@ -384,7 +400,10 @@ permissions:
         };
         assert_eq!(
             found.reviews,
-            [switch("git.*", "", "required"), switch("git.push", "required", "")]
+            [
+                switch("git.*", "", "required"),
+                switch("git.push", "required", "")
+            ]
         );
         assert_eq!(
             told(BEFORE, &after),
@@ -398,12 +417,16 @@ permissions:
 
     #[test]
     fn the_order_of_patterns_is_told() {
-        let bundle = |tools: &str| format!("name: a\nservers: {{x: {{command: [y]}}}}\ntools: {tools}");
+        let bundle =
+            |tools: &str| format!("name: a\nservers: {{x: {{command: [y]}}}}\ntools: {tools}");
         let (one, two) = (
             bundle("{'x.*': {timeout: 1s}, '*.y': {timeout: 2s}}"),
             bundle("{'*.y': {timeout: 2s}, 'x.*': {timeout: 1s}}"),
         );
-        assert_eq!(told(&one, &two), [r#"marks tools (order): ["x.*","*.y"] -> ["*.y","x.*"]"#]);
+        assert_eq!(
+            told(&one, &two),
+            [r#"marks tools (order): ["x.*","*.y"] -> ["*.y","x.*"]"#]
+        );
     }
 
     #[test]

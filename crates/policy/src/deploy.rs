@@ -55,9 +55,15 @@ pub(crate) async fn difference(
     let agent = AgentName::new(&bundle.name).expect("a bundle's name was checked by the same rule");
     let current = store.agents().get(namespace, &agent).await;
     let current = current.map_err(|error| database("reading the agent", &error))?;
+    let canonical = bundle.to_canonical_json();
     let Some(current) = current else {
         return Ok(Difference {
             role: bundle.role.clone(),
+            // Nothing changes, but a review that a first revision sets is set by somebody.
+            changes: Changes {
+                reviews: changes("{}", &canonical).reviews,
+                ..Changes::default()
+            },
             ..Difference::default()
         });
     };
@@ -66,7 +72,7 @@ pub(crate) async fn difference(
         before: Some(current.revision),
         role_before: current.role,
         role: bundle.role.clone(),
-        changes: changes(&row.bundle, &bundle.to_canonical_json()),
+        changes: changes(&row.bundle, &canonical),
     })
 }
 

@@ -79,7 +79,10 @@ pub(crate) async fn answer(
     match request.call {
         Some(Call::Imagined(call)) => answer_imagined(store, namespace, &call).await,
         Some(Call::Recorded(call)) => answer_recorded(store, namespace, &call).await,
-        None => Err(invalid("call", "is required: an imagined or a recorded one")),
+        None => Err(invalid(
+            "call",
+            "is required: an imagined or a recorded one",
+        )),
     }
 }
 
@@ -112,7 +115,12 @@ async fn answer_imagined(
             let row = revision(store, namespace, &agent, wanted.as_ref()).await?;
             (stored::bundle(&row)?, Some(agent))
         }
-        None => return Err(invalid("imagined.bundle", "is required: a text or an agent")),
+        None => {
+            return Err(invalid(
+                "imagined.bundle",
+                "is required: a text or an agent",
+            ));
+        }
     };
     let annotations = call.annotations.unwrap_or_default();
     let mut answer = imagined(
@@ -192,7 +200,10 @@ async fn hear_role(
         answer.action = v1::PolicyAction::Deny.into();
         answer.rule = "role".to_owned();
         answer.reason = match &role {
-            Some(role) => format!("The role `{}` does not permit `{}`.", role.name, answer.tool),
+            Some(role) => format!(
+                "The role `{}` does not permit `{}`.",
+                role.name, answer.tool
+            ),
             None => "The agent has no role; its runs fail.".to_owned(),
         };
     }
@@ -207,19 +218,21 @@ fn shown(
     explanation: Explanation<'_>,
 ) -> v1::ExplainCallResponse {
     let counts = heard(&explanation.voices);
-    let alternative = |alternative: sayso_rules::judge::AlternativeExplained| {
-        v1::AlternativeExplanation {
+    let alternative =
+        |alternative: sayso_rules::judge::AlternativeExplained| v1::AlternativeExplanation {
             lifts: alternative.lifts,
             why: alternative.why,
-        }
-    };
-    let rules = explanation.rules.into_iter().map(|rule| v1::RuleExplanation {
-        rule: rule.rule.to_string(),
-        action: answers::action(rule.action).into(),
-        holds: rule.holds,
-        why: rule.why,
-        alternatives: rule.alternatives.into_iter().map(alternative).collect(),
-    });
+        };
+    let rules = explanation
+        .rules
+        .into_iter()
+        .map(|rule| v1::RuleExplanation {
+            rule: rule.rule.to_string(),
+            action: answers::action(rule.action).into(),
+            holds: rule.holds,
+            why: rule.why,
+            alternatives: rule.alternatives.into_iter().map(alternative).collect(),
+        });
     v1::ExplainCallResponse {
         tool: tool.registered().to_owned(),
         action: counts.action,
@@ -308,8 +321,15 @@ permissions: {preset: balanced, rules: [{tool: shop.wipe, action: deny}]}
     fn s5_12_every_voice_is_told() {
         let answer = explained(call("shop_refund", Trust::Untrusted));
         assert_eq!(answer.tool, "shop.refund");
-        assert_eq!((answer.action(), answer.rule.as_str()), (v1::PolicyAction::Ask, "preset:balanced#0"));
-        let voices: Vec<&str> = answer.voices.iter().map(|voice| voice.rule.as_str()).collect();
+        assert_eq!(
+            (answer.action(), answer.rule.as_str()),
+            (v1::PolicyAction::Ask, "preset:balanced#0")
+        );
+        let voices: Vec<&str> = answer
+            .voices
+            .iter()
+            .map(|voice| voice.rule.as_str())
+            .collect();
         assert_eq!(voices, ["preset:balanced#0", "review"]);
         assert!(answer.rules[0].holds);
         assert!(!answer.rules[0].alternatives[0].lifts);
@@ -317,11 +337,17 @@ permissions: {preset: balanced, rules: [{tool: shop.wipe, action: deny}]}
         assert!(answer.offered && answer.untrusted_output);
 
         let answer = explained(call("shop.refund", Trust::Trusted));
-        assert_eq!((answer.action(), answer.rule.as_str()), (v1::PolicyAction::Allow, "default"));
+        assert_eq!(
+            (answer.action(), answer.rule.as_str()),
+            (v1::PolicyAction::Allow, "default")
+        );
         let answer = explained(call("shop.wipe", Trust::Trusted));
         assert_eq!(answer.rule, "rules#0");
         assert!(!answer.offered);
         let answer = explained(call("nobody.x", Trust::Trusted));
-        assert_eq!((answer.action(), answer.rule.as_str()), (v1::PolicyAction::Deny, "grant"));
+        assert_eq!(
+            (answer.action(), answer.rule.as_str()),
+            (v1::PolicyAction::Deny, "grant")
+        );
     }
 }

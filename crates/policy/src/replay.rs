@@ -86,7 +86,11 @@ async fn runs(
     })
 }
 
-async fn named(store: &Store, namespace: &Namespace, ids: &[String]) -> Result<Page<RunRow>, Coded> {
+async fn named(
+    store: &Store,
+    namespace: &Namespace,
+    ids: &[String],
+) -> Result<Page<RunRow>, Coded> {
     if ids.len() > MOST_NAMED {
         let problem = format!("names {} runs; at most {MOST_NAMED} are taken", ids.len());
         return Err(invalid("run_ids", problem));
@@ -121,9 +125,17 @@ impl Replay<'_> {
             Ok(None) => return Ok(()),
             Err(error @ LoadError::Unavailable(_)) => {
                 let doing = "reading a run";
-                return Err(Coded::unavailable(code::DATABASE_UNAVAILABLE, doing, &error));
+                return Err(Coded::unavailable(
+                    code::DATABASE_UNAVAILABLE,
+                    doing,
+                    &error,
+                ));
             }
-            Err(error @ (LoadError::TooNew { .. } | LoadError::Corrupt(_) | LoadError::BadRow { .. })) => {
+            Err(
+                error @ (LoadError::TooNew { .. }
+                | LoadError::Corrupt(_)
+                | LoadError::BadRow { .. }),
+            ) => {
                 self.answer.skipped.push(v1::SkippedRun {
                     run_id: row.run.to_string(),
                     why: error.to_string(),

@@ -110,11 +110,16 @@ fn check(role: &str, permits: &[String]) -> Result<(), Coded> {
         return Ok(());
     }
     let named: Vec<&str> = wrong.iter().map(|(field, _)| field.as_str()).collect();
-    let sentence = format!("The role is not valid ({}); nothing was changed.", named.join(", "));
+    let sentence = format!(
+        "The role is not valid ({}); nothing was changed.",
+        named.join(", ")
+    );
     let refused = Coded::new(Kind::Invalid, code::REQUEST_INVALID, sentence);
     Err(wrong
         .into_iter()
-        .fold(refused, |refused, (field, problem)| refused.field(field, problem)))
+        .fold(refused, |refused, (field, problem)| {
+            refused.field(field, problem)
+        }))
 }
 
 fn unrestricted() -> Coded {
@@ -152,7 +157,11 @@ mod tests {
         let permits = ["shop.*", "a?", ""].map(str::to_owned);
         let refused = check("Support", &permits).unwrap_err();
         assert_eq!(refused.code, "request.invalid");
-        let fields: Vec<&str> = refused.fields.iter().map(|(field, _)| field.as_str()).collect();
+        let fields: Vec<&str> = refused
+            .fields
+            .iter()
+            .map(|(field, _)| field.as_str())
+            .collect();
         assert_eq!(fields, ["name", "permits[1]", "permits[2]"]);
         assert!(check("support", &[]).is_ok());
         let refused = check(UNRESTRICTED, &permits).unwrap_err();

@@ -98,7 +98,11 @@ impl Roles<'_> {
     }
 
     /// Removes a role unless an agent has it.
-    pub async fn delete(&self, namespace: &Namespace, role: &str) -> Result<Removed, DatabaseError> {
+    pub async fn delete(
+        &self,
+        namespace: &Namespace,
+        role: &str,
+    ) -> Result<Removed, DatabaseError> {
         refuse_nul(&[("role", role)])?;
         let (removed, having) = in_transaction!(&self.0.0.database, |tx| {
             sqlx::query(BUMP).execute(&mut *tx).await?;

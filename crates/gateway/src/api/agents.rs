@@ -172,7 +172,11 @@ async fn record_deploy(
     let (agent, id) = (revision.agent.as_str(), revision.id.as_str());
     let nothing = internal::RevisionChanges::default();
     let changes = deployed.changes.as_ref().unwrap_or(&nothing);
-    let changed: Vec<&str> = changes.changes.iter().map(|change| change.path.as_str()).collect();
+    let changed: Vec<&str> = changes
+        .changes
+        .iter()
+        .map(|change| change.path.as_str())
+        .collect();
     let details = json!({
         "revision": id,
         "created": deployed.created,

@@ -105,6 +105,14 @@ async fn record(
     let caller = session.caller();
     let actor = crate::audit::actor(caller);
     let (store, key) = (&shared.store, &shared.key);
-    let done = crate::audit::done(store, key, &caller.namespace, &actor, action, subject, details);
+    let done = crate::audit::done(
+        store,
+        key,
+        &caller.namespace,
+        &actor,
+        action,
+        subject,
+        details,
+    );
     done.await.map_err(crate::audit::failed)
 }

@@ -143,12 +143,7 @@ impl RoleService for Api {
 }
 
 /// Gives an agent a role, or none: the one that it had.
-async fn set(
-    shared: &Shared,
-    session: &Session,
-    agent: &str,
-    role: &str,
-) -> Result<String, Coded> {
+async fn set(shared: &Shared, session: &Session, agent: &str, role: &str) -> Result<String, Coded> {
     let set = internal::SetRoleRequest {
         caller: Some(on_behalf(session)?),
         agent: agent.to_owned(),

@@ -91,7 +91,11 @@ fn changes(
         let (sign, tone, told) = match (&*change.before_json, &*change.after_json) {
             ("", after) => ("+", Tone::Good, value(after)),
             (before, "") => ("-", Tone::Bad, value(before)),
-            (before, after) => ("~", Tone::Waits, format!("{} → {}", value(before), value(after))),
+            (before, after) => (
+                "~",
+                Tone::Waits,
+                format!("{} → {}", value(before), value(after)),
+            ),
         };
         let sign = output.style.paint(tone, sign);
         output.line(format!("  {sign} {place}  {told}"))?;

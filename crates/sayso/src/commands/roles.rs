@@ -82,11 +82,13 @@ async fn set(context: &Context, name: &str, permits: Vec<String>) -> Result<Exit
     }
     let role = changed.role.as_ref().ok_or(Error::Incomplete("role"))?;
     let name = visible::line(&role.name);
-    output.line(match (changed.created, changed.added.len(), changed.removed.len()) {
-        (true, ..) => format!("{name} is new; it permits {}", permitted(&role.permits)),
-        (false, 0, 0) => format!("{name} permits what it did"),
-        (false, ..) => format!("{name} permits {}", permitted(&role.permits)),
-    })?;
+    output.line(
+        match (changed.created, changed.added.len(), changed.removed.len()) {
+            (true, ..) => format!("{name} is new; it permits {}", permitted(&role.permits)),
+            (false, 0, 0) => format!("{name} permits what it did"),
+            (false, ..) => format!("{name} permits {}", permitted(&role.permits)),
+        },
+    )?;
     if !changed.created {
         for pattern in &changed.added {
             output.line(format!("  + {}", visible::line(pattern)))?;
@@ -103,7 +105,9 @@ async fn rm(context: &Context, name: &str) -> Result<Exit, Failure> {
     if context.output.json {
         context.output.message(&v1::DeleteRoleResponse {})?;
     } else {
-        context.output.line(format!("{} is gone", visible::line(name)))?;
+        context
+            .output
+            .line(format!("{} is gone", visible::line(name)))?;
     }
     Ok(Exit::Done)
 }
@@ -119,7 +123,10 @@ async fn attach(context: &Context, agent: &str, role: &str) -> Result<Exit, Fail
     output.line(match answer.replaced.as_str() {
         "" => format!("{agent} has the role {role}; it had none"),
         before if before == role => format!("{agent} had the role {role} already"),
-        before => format!("{agent} has the role {role} in place of {}", visible::line(before)),
+        before => format!(
+            "{agent} has the role {role} in place of {}",
+            visible::line(before)
+        ),
     })?;
     output.aside("it acts within a second on every live run of the agent")?;
     Ok(Exit::Done)

@@ -6,7 +6,9 @@ use crate::outcome::{Exit, Failure};
 
 pub(crate) fn run(context: &Context, command: &SchemaCommand) -> Result<Exit, Failure> {
     match command {
-        SchemaCommand::Bundle => context.output.line(sayso_rules::schema::bundle().trim_end())?,
+        SchemaCommand::Bundle => context
+            .output
+            .line(sayso_rules::schema::bundle().trim_end())?,
     }
     Ok(Exit::Done)
 }

@@ -5,6 +5,7 @@
     reason = "a panic with the place is what a failing test should print"
 )]
 
+mod policy;
 mod world;
 
 use serde_json::Value;

@@ -26,10 +26,7 @@ pub(super) async fn run(context: &Context, args: ExplainArgs) -> Result<Exit, Fa
     Ok(Exit::Done)
 }
 
-async fn answer(
-    context: &Context,
-    args: ExplainArgs,
-) -> Result<v1::ExplainCallResponse, Failure> {
+async fn answer(context: &Context, args: ExplainArgs) -> Result<v1::ExplainCallResponse, Failure> {
     if let (Some(run_id), Some(call_id)) = (args.run, args.call) {
         let recorded = Call::Recorded(v1::RecordedCall { run_id, call_id });
         return ask(context, recorded).await;

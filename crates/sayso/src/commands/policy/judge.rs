@@ -77,7 +77,11 @@ fn lines(answers: &[Answer]) -> String {
 
 fn summary(answers: &[Answer]) -> String {
     let verdicts = || answers.iter().flat_map(|answer| &answer.verdicts);
-    let count = |action| verdicts().filter(|verdict| verdict.action == action).count();
+    let count = |action| {
+        verdicts()
+            .filter(|verdict| verdict.action == action)
+            .count()
+    };
     format!(
         "{} traces, {} calls: {} allowed, {} asked, {} denied",
         answers.len(),

@@ -126,7 +126,11 @@ mod tests {
     #[test]
     fn s5_12_asks_are_forecast_by_the_day() {
         let now = SystemTime::UNIX_EPOCH + 10 * DAY;
-        let at = |days: u32| Some(prost_types::Timestamp::from(SystemTime::UNIX_EPOCH + days * DAY));
+        let at = |days: u32| {
+            Some(prost_types::Timestamp::from(
+                SystemTime::UNIX_EPOCH + days * DAY,
+            ))
+        };
         assert!((days(at(6), now) - 4.0).abs() < 1e-9);
         assert!((days(at(10), now) - 1.0).abs() < 1e-9);
         assert!((days(None, now) - 1.0).abs() < 1e-9);

@@ -53,7 +53,11 @@ fn print(context: &Context, tested: &v1::TestPolicyResponse) -> Result<(), Failu
         };
         let word = output.style.paint(colour, word);
         output.line(format!("{word} {}", visible::line(&case.name)))?;
-        let failed = case.calls.iter().enumerate().filter(|(_, call)| !call.passed);
+        let failed = case
+            .calls
+            .iter()
+            .enumerate()
+            .filter(|(_, call)| !call.passed);
         for (at, call) in failed {
             let is = call.action();
             output.line(format!(
@@ -82,7 +86,13 @@ mod tests {
 
     #[test]
     fn cases_stand_beside_their_bundle() {
-        assert_eq!(beside(Path::new("x/agent.yaml")), Path::new("x/agent.cases.yaml"));
-        assert_eq!(beside(Path::new("agent.v2.json")), Path::new("agent.v2.cases.yaml"));
+        assert_eq!(
+            beside(Path::new("x/agent.yaml")),
+            Path::new("x/agent.cases.yaml")
+        );
+        assert_eq!(
+            beside(Path::new("agent.v2.json")),
+            Path::new("agent.v2.cases.yaml")
+        );
     }
 }
