@@ -1,5 +1,6 @@
 //! The loop: perform what is owed, take in what comes of it, append, until the run waits or ends.
 
+use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,8 +25,8 @@ use crate::world::{
     Revision, ToolRequest, ToolSet, Tools,
 };
 
-/// How long a run rests when policy cannot be asked.
-const POLICY_PAUSE: Duration = Duration::from_secs(1);
+/// How long a run rests when policy, or what keeps lists of tools, cannot be asked.
+const PAUSE: Duration = Duration::from_secs(1);
 
 /// Everything that driving needs. Cheap to share.
 #[derive(Debug)]
@@ -77,7 +78,7 @@ enum Done {
         Result<Option<Arc<sayso_rules::Role>>, PolicyUnavailable>,
     ),
     NoRole(Result<Option<Arc<sayso_rules::Role>>, PolicyUnavailable>),
-    /// Policy may be asked again.
+    /// What was away may be asked again.
     Rested,
     Answered {
         cycle: u32,
@@ -590,7 +591,7 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
 
     async fn take_in(&mut self, done: Done) -> Result<(), Stuck> {
         match done {
-            Done::Listed(listed) => self.listed(listed)?,
+            Done::Listed(listed) => self.listed(listed).await?,
             Done::NoRole(Ok(_)) => {
                 self.underway.listing = false;
                 self.fail_without_role()?;
@@ -611,7 +612,10 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
                 self.underway.asking = None;
                 self.answered(cycle, seen, reply)?;
             }
-            Done::Rested => self.underway.judging = false,
+            Done::Rested => {
+                self.underway.judging = false;
+                self.underway.listing = false;
+            }
             Done::Returned(output) => {
                 self.underway.executing.retain(|call| *call != output.call);
                 if self.session.lease() == Lease::Gone {
@@ -624,7 +628,7 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
         Ok(())
     }
 
-    fn listed(&mut self, listed: Result<Arc<ToolSet>, ListError>) -> Result<(), Stuck> {
+    async fn listed(&mut self, listed: Result<Arc<ToolSet>, ListError>) -> Result<(), Stuck> {
         self.underway.listing = false;
         match listed {
             Ok(set) => {
@@ -637,6 +641,7 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
                 }
                 self.known = Some(self.revision.resolve(&set));
             }
+            Err(error) if error.passes => self.rest(&error).await?,
             Err(error) => {
                 let code = FailureCode::new(FailureCode::TOOLS_UNAVAILABLE);
                 self.session.take(Input::Fail {
@@ -766,17 +771,18 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
         }
     }
 
-    /// Policy cannot be asked: what was taken in is kept, the run is given back and taken up again
+    /// Something cannot be asked now: what was taken in is kept, the run is given back and taken up again
     /// later; the model's answer is never paid for twice (S5.13).
-    async fn rest(&mut self, error: &PolicyUnavailable) -> Result<(), Stuck> {
-        tracing::warn!(run = %self.session.state().run(), %error, "the run rests until policy can be asked");
+    async fn rest(&mut self, error: &(impl Display + Sync)) -> Result<(), Stuck> {
+        tracing::warn!(run = %self.session.state().run(), %error, "the run rests");
         if self.underway.executing.is_empty() {
-            self.flush(true, Some(POLICY_PAUSE)).await?;
+            self.flush(true, Some(PAUSE)).await?;
         } else {
             self.underway.judging = true;
+            self.underway.listing = true;
             let journal = Arc::clone(&self.driver.journal);
             self.underway.futures.push(Box::pin(async move {
-                journal.pause(POLICY_PAUSE).await;
+                journal.pause(PAUSE).await;
                 Done::Rested
             }));
         }

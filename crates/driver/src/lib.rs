@@ -35,7 +35,7 @@ pub use world::{
     PolicyUnavailable, Revision, ToolDefinition, ToolHints, ToolKind, ToolReply, ToolRequest,
     ToolSet, Tools,
 };
-pub use write::{Decided, StartOutcome, WriteError, Wrote, start, write};
+pub use write::{Decided, StartOutcome, WriteError, Wrote, start, write, write_for_lost};
 
 /// The tool by which a model asks a person (S1.8).
 pub const ASK_PERSON: &str = "ask_person";
