@@ -11,6 +11,7 @@
 //! - [`review`]: which tools are reviewed by default, and the floors that
 //!   nothing clears.
 //! - [`judge`]: the verdict on one call.
+//! - [`schedule`]: when a schedule is due.
 //! - [`role`]: the ceiling over everything an agent may do.
 //! - [`mod@warnings`]: what is allowed in a bundle but probably not meant.
 
@@ -21,6 +22,7 @@ pub mod names;
 mod patterns;
 pub mod review;
 pub mod role;
+pub mod schedule;
 pub mod warnings;
 
 pub use bundle::{Bundle, BundleError, BundleErrors};
@@ -28,4 +30,5 @@ pub use glob::{BadGlob, Glob};
 pub use judge::{CallView, RuleId, Rules, ToolKind, ToolSettings, Verdict};
 pub use names::ToolNames;
 pub use role::Role;
+pub use schedule::Schedule;
 pub use warnings::{BundleWarning, warnings};

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::error::{BundleErrors, Report};
 use super::fields::{At, Fields, quote};
+use super::triggers::triggers;
 use super::{
     Action, Builtin, Bundle, DEFAULT_APPROVAL_TIMEOUT, DEFAULT_TIER, Effect, Notify, Permissions,
     Review, Rule, Server, ToolMarks, Transport, node, text,
@@ -51,10 +52,10 @@ fn whole(report: &mut Report, root: &At<'_>) -> Option<Bundle> {
     let permissions = fields
         .take("permissions")
         .and_then(|at| permissions(report, &at));
-    fields.refuse(
-        report,
-        &["docs", "endpoints", "agents", "triggers", "summary"],
-    );
+    let triggers = fields
+        .take("triggers")
+        .and_then(|at| triggers(report, &at));
+    fields.refuse(report, &["docs", "endpoints", "agents", "summary"]);
     fields.finish(report);
     Some(Bundle {
         name: name.unwrap_or_default(),
@@ -67,6 +68,7 @@ fn whole(report: &mut Report, root: &At<'_>) -> Option<Bundle> {
         servers: servers.unwrap_or_default(),
         tools: tools.unwrap_or_default(),
         permissions,
+        triggers: triggers.unwrap_or_default(),
     })
 }
 
