@@ -79,8 +79,24 @@ pub struct Append {
     pub published: Option<u64>,
     /// The key of a start: principal, key and request digest; unique in the namespace.
     pub start_key: Option<StartKey>,
+    /// The tick that a start takes: the schedule moves on in the same transaction, or nothing
+    /// happens. Only of a start without a key and a deadline.
+    pub tick: Option<TakenTick>,
     /// Stored with the steps: read back after an unclear commit, it says who won.
     pub id: Uuid,
+}
+
+/// A tick of a schedule, taken by whoever starts its run (S8.5).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TakenTick {
+    /// The schedule's id.
+    pub schedule: String,
+    /// The tick: the schedule must still stand at it.
+    pub due_at: Timestamp,
+    /// The tick at which it stands afterwards.
+    pub next_at: Timestamp,
+    /// Ticks between the two that no run is started for.
+    pub skipped: u32,
 }
 
 /// What makes a start the same start (S1.1).

@@ -19,7 +19,8 @@ mod write;
 
 pub use drive::{Driven, Driver};
 pub use journal::{
-    Append, AppendError, Appended, Journal, LeaseChange, LoadError, Loaded, StartKey, Written,
+    Append, AppendError, Appended, Journal, LeaseChange, LoadError, Loaded, StartKey, TakenTick,
+    Written,
 };
 pub use project::{Projected, project, run_row};
 pub use rows::{
@@ -30,7 +31,7 @@ pub use world::{
     PolicyUnavailable, Revision, ToolDefinition, ToolHints, ToolKind, ToolReply, ToolRequest,
     ToolSet, Tools,
 };
-pub use write::{Decided, StartOutcome, WriteError, Wrote, start, write};
+pub use write::{Decided, StartOutcome, WriteError, Wrote, start, start_at, write};
 
 /// The tool by which a model asks a person (S1.8).
 pub const ASK_PERSON: &str = "ask_person";

@@ -100,6 +100,8 @@ pub fn run_row(state: &RunState) -> RunRow {
         principal: trigger.principal.clone(),
         trust: trigger.trust,
         input: trigger.input.clone(),
+        source: trigger.source,
+        trigger: trigger.trigger.clone(),
         status: state.status(),
         seq: state.seq(),
         ended_by: state.ended_by(),

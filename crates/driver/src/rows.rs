@@ -4,7 +4,7 @@
 
 use sayso_run::{
     ActionStatus, AgentName, ApprovalId, CallDigest, CallId, DenyCause, Digest, EndedBy, Namespace,
-    PrincipalId, RevisionId, RunId, Status, TaskId, Timestamp, Trust, Usage, WorkerId,
+    PrincipalId, RevisionId, RunId, Source, Status, TaskId, Timestamp, Trust, Usage, WorkerId,
 };
 
 /// A run as lists and pages show it: one row of `runs`.
@@ -26,6 +26,10 @@ pub struct RunRow {
     pub trust: Trust,
     /// What was asked.
     pub input: String,
+    /// What made it start.
+    pub source: Source,
+    /// The trigger that made it start.
+    pub trigger: Option<String>,
     /// Where it stands.
     pub status: Status,
     /// Sequence number of its last step.

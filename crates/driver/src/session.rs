@@ -234,6 +234,7 @@ impl<J: Journal, H: Herald> Session<J, H> {
             deliveries: deliveries(&self.state, &self.steps, notify),
             published: self.herald.published(&self.run),
             start_key: None,
+            tick: None,
             id: Uuid::now_v7(),
         }
     }

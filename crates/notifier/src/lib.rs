@@ -29,7 +29,6 @@ mod plan;
 mod post;
 mod rounds;
 mod shown;
-mod sign;
 
 use std::fmt;
 use std::sync::Arc;

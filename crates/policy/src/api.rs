@@ -33,7 +33,9 @@ impl PolicyService for Api {
         let warnings = findings(checked.warnings());
         let revision_id = match &checked {
             Checked::Sound { bundle, .. } => bundle.revision_hash(),
-            Checked::Mistaken(_) | Checked::NoSuchRole { .. } => String::new(),
+            Checked::Mistaken(_) | Checked::NoSuchRole { .. } | Checked::WebhookTaken { .. } => {
+                String::new()
+            }
         };
         let answer = ValidateResponse {
             errors: findings(&errors),

@@ -104,7 +104,9 @@ mod tests {
     use super::*;
 
     fn micros(utc: &str) -> i64 {
-        DateTime::parse_from_rfc3339(utc).unwrap().timestamp_micros()
+        DateTime::parse_from_rfc3339(utc)
+            .unwrap()
+            .timestamp_micros()
     }
 
     /// The ticks from one time to another, in UTC.
@@ -117,7 +119,9 @@ mod tests {
             at = next;
         }
         // As in 29T01:30.
-        let shown = ticks.iter().map(|tick| format!("{tick:?}")[8..16].to_owned());
+        let shown = ticks
+            .iter()
+            .map(|tick| format!("{tick:?}")[8..16].to_owned());
         shown.collect()
     }
 

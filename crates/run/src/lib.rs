@@ -41,8 +41,8 @@ pub use state::{
 pub use step::{
     AssistantMessage, AwaitingApproval, AwaitingInput, Cancelled, Completion, DenyCause, EndedBy,
     Failed, IdempotencyKey, ModelFailover, RepeatLoop, Retried, Source, Step, StepError, StepKind,
-    TakenOver, Thinking, ToolApproved, ToolBlocked, ToolCall, ToolDenied, ToolOutcome, ToolResult,
-    ToolStarted, ToolsListed, TriggerReceived, Trust, Usage, UserMessage, Verdict,
+    TakenOver, Thinking, Tick, ToolApproved, ToolBlocked, ToolCall, ToolDenied, ToolOutcome,
+    ToolResult, ToolStarted, ToolsListed, TriggerReceived, Trust, Usage, UserMessage, Verdict,
 };
 pub use summary::summarise;
 pub use time::Timestamp;

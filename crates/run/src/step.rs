@@ -42,6 +42,31 @@ impl Trust {
 pub enum Source {
     /// An explicit start through the API or the command line.
     Start,
+    /// A tick of a schedule (S8.5).
+    Cron,
+    /// A call of a webhook (S8.5).
+    Webhook,
+}
+
+impl Source {
+    /// The word that every surface uses.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Source::Start => "start",
+            Source::Cron => "cron",
+            Source::Webhook => "webhook",
+        }
+    }
+}
+
+/// A tick of a schedule that started a run (S8.5).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tick {
+    /// When it was due.
+    pub due_at: Timestamp,
+    /// Ticks after it that had passed as well when it was noticed; this run stands for them.
+    #[serde(default)]
+    pub skipped: u32,
 }
 
 /// A key that makes a request safe to send again, with the digest of what was asked (S1.1).
@@ -91,6 +116,12 @@ pub struct TriggerReceived {
     pub principal: PrincipalId,
     /// The trust of the source.
     pub trust: Trust,
+    /// The trigger: a webhook's name, or a schedule as in `30 2 * * * Europe/Berlin`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trigger: Option<String>,
+    /// The tick, of a schedule.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tick: Option<Tick>,
     /// The key of the start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idempotency: Option<IdempotencyKey>,

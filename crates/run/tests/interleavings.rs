@@ -104,6 +104,8 @@ impl World {
             principal: PrincipalId::new("sub").unwrap(),
             trust: Trust::Trusted,
             idempotency: None,
+            trigger: None,
+            tick: None,
             traceparent: None,
         };
         let (actor, step) = Start {

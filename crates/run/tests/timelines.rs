@@ -337,6 +337,8 @@ fn scripted() -> Vec<Line> {
             key: "k".into(),
             request: Digest::of(b"r"),
         }),
+        trigger: None,
+        tick: None,
         traceparent: None,
     };
     let (actor, step) = Start {

@@ -1,9 +1,9 @@
 //! Starts, cancels and retries.
 
-use sayso_driver::{Decided, StartOutcome, WriteError, Wrote, start, write};
+use sayso_driver::{Decided, StartOutcome, TakenTick, WriteError, Wrote, start, start_at, write};
 use sayso_run::{
     AgentName, Digest, IdempotencyKey, Input, Namespace, PrincipalId, Refusal, RevisionId, RunId,
-    RunState, Source, Start, TaskId, Timestamp, TriggerReceived, Trust,
+    RunState, Source, Start, TaskId, Tick, Timestamp, TriggerReceived, Trust,
 };
 use uuid::Uuid;
 
@@ -18,8 +18,18 @@ pub(crate) struct NewRun {
     pub(crate) principal: PrincipalId,
     pub(crate) trust: Trust,
     pub(crate) input: String,
+    pub(crate) started: Started,
     pub(crate) idempotency_key: Option<String>,
     pub(crate) traceparent: Option<String>,
+}
+
+/// What makes a run start.
+#[derive(Debug)]
+pub(crate) struct Started {
+    pub(crate) source: Source,
+    /// The webhook, or the schedule.
+    pub(crate) trigger: Option<String>,
+    pub(crate) tick: Option<Tick>,
 }
 
 /// Who asks for a change of a run, and how far they reach.
@@ -31,8 +41,13 @@ pub(crate) struct Asker {
     pub(crate) reaches_all: bool,
 }
 
-/// Stores a run as `pending`; a worker is woken for it (S1.1).
-pub(crate) async fn admit(scheduler: &Scheduler, new: NewRun) -> Result<StartOutcome, WriteError> {
+/// Stores a run as `pending`; a worker is woken for it (S1.1). With a tick the run is stored only if
+/// its schedule still stands at it.
+pub(crate) async fn admit(
+    scheduler: &Scheduler,
+    new: NewRun,
+    tick: Option<TakenTick>,
+) -> Result<StartOutcome, WriteError> {
     let run =
         RunId::new(format!("run_{}", Uuid::now_v7().simple())).expect("a UUID makes a valid id");
     let task =
@@ -50,20 +65,21 @@ pub(crate) async fn admit(scheduler: &Scheduler, new: NewRun) -> Result<StartOut
         namespace: new.namespace,
         agent: new.agent,
         revision: new.revision,
-        source: Source::Start,
+        source: new.started.source,
         input: new.input,
         principal: new.principal,
         trust: new.trust,
+        trigger: new.started.trigger,
+        tick: new.started.tick,
         idempotency,
         traceparent: new.traceparent,
     };
-    start(
-        &scheduler.store,
-        &*scheduler.herald,
-        &scheduler.key,
-        Start { run, trigger },
-    )
-    .await
+    let (store, herald, key) = (&scheduler.store, &*scheduler.herald, &scheduler.key);
+    let new = Start { run, trigger };
+    match tick {
+        None => start(store, herald, key, new).await,
+        Some(tick) => start_at(store, herald, key, new, tick).await,
+    }
 }
 
 /// Cancels a run (S1.4).

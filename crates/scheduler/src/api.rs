@@ -1,7 +1,7 @@
 //! The internal gRPC API.
 
 use sayso_driver::WriteError;
-use sayso_run::{AgentName, BadName, Namespace, PrincipalId, RevisionId, RunId, Trust};
+use sayso_run::{AgentName, BadName, Namespace, PrincipalId, RevisionId, RunId, Source, Trust};
 use sayso_service::error::{Coded, Kind};
 use sayso_wire::internal::scheduler_service_server::SchedulerService;
 use sayso_wire::internal::{
@@ -11,7 +11,7 @@ use sayso_wire::internal::{
 use tonic::{Request, Response, Status};
 
 use crate::Scheduler;
-use crate::admit::{Asker, NewRun, admit, cancel, retry};
+use crate::admit::{Asker, NewRun, Started, admit, cancel, retry};
 
 pub(crate) struct Api(pub(crate) Scheduler);
 
@@ -22,7 +22,13 @@ impl SchedulerService for Api {
         request: Request<StartRunRequest>,
     ) -> Result<Response<StartRunResponse>, Status> {
         let request = request.into_inner();
+        let source = Source::try_from(request.source()).map_err(unsaid)?;
         let caller = required(request.caller)?;
+        let started = Started {
+            source,
+            trigger: not_empty(request.trigger),
+            tick: None,
+        };
         let new = NewRun {
             namespace: name("caller.namespace", Namespace::new(&caller.namespace))?,
             agent: name("agent", AgentName::new(&request.agent))?,
@@ -30,10 +36,11 @@ impl SchedulerService for Api {
             principal: name("caller.principal", PrincipalId::new(&caller.principal))?,
             trust: trust(&caller)?,
             input: request.input,
+            started,
             idempotency_key: not_empty(request.idempotency_key),
             traceparent: not_empty(request.traceparent),
         };
-        let outcome = admit(&self.0, new).await.map_err(refused)?;
+        let outcome = admit(&self.0, new, None).await.map_err(refused)?;
         Ok(Response::new(StartRunResponse {
             run_id: outcome.run.to_string(),
             task_id: outcome.task.to_string(),
@@ -102,6 +109,15 @@ fn trust(caller: &Caller) -> Result<Trust, Coded> {
         )
         .field("caller.trust", "required")
     })
+}
+
+fn unsaid(_: sayso_wire::word::Unsaid) -> Coded {
+    Coded::new(
+        Kind::Invalid,
+        "request.invalid",
+        "what makes the run start is not said",
+    )
+    .field("source", "required")
 }
 
 fn name<T>(field: &'static str, given: Result<T, BadName>) -> Result<T, Coded> {

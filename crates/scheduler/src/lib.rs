@@ -2,7 +2,7 @@
 //!
 //! Starts, cancels and retries are appended here. Beside that the scheduler sweeps: it marks workers
 //! dead whose row has not changed for three seconds of its own monotonic time, wakes runs that stay
-//! ready, expires approvals, publishes events that nobody acknowledged, and fails runs that have been
+//! ready, starts the runs of schedules that are due (S8.5), expires approvals, publishes events that nobody acknowledged, and fails runs that have been
 //! without a worker for too long (the reaper, S4.5). Several schedulers do the same work without
 //! harm: every sweep ends in an append that only one of them wins.
 
@@ -10,6 +10,7 @@ mod admit;
 mod api;
 mod config;
 mod sweep;
+mod ticks;
 
 use std::sync::Arc;
 

@@ -8,7 +8,7 @@ use sayso_driver::{Decided, Journal, WriteError, write};
 use sayso_run::{Input, Refusal, RunId, RunState, Timestamp, WorkerId};
 use sayso_store::{DatabaseError, Worker};
 
-use crate::Scheduler;
+use crate::{Scheduler, ticks};
 
 /// Runs looked at in one sweep; the rest come with the next.
 const BATCH: u32 = 500;
@@ -73,6 +73,7 @@ pub(crate) async fn sweep(scheduler: &Scheduler) {
             tracing::warn!(%error, "workers cannot be watched");
             continue;
         }
+        report("due schedules", ticks::start_due(scheduler).await);
         report("ready runs", wake_ready(scheduler).await);
         report("expired approvals", expire(scheduler).await);
         report("unpublished events", publish(scheduler).await);

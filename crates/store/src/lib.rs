@@ -33,15 +33,17 @@ mod page;
 mod record;
 mod roles;
 mod runs;
+mod schedules;
 mod sweep;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod tokens;
 mod tool_sets;
+mod triggers;
 mod workers;
 
 pub use agent_logs::{AgentLogs, LogEntry, LogLevel, NewLogEntry};
-pub use agents::{AgentRow, Agents, Deploy, Deployed, RevisionRow};
+pub use agents::{AgentRow, Agents, Deploy, DeployError, Deployed, RevisionRow};
 pub use approvals::{ApprovalFilter, Approvals};
 pub use artifacts::{ArtifactError, ArtifactRow, Artifacts, NewArtifact};
 pub use audit::{Audit, AuditEntry, AuditError, NewAuditEntry};
@@ -55,7 +57,9 @@ pub use open::{OpenError, Store, StoreConfig};
 pub use page::{ListError, Page, PageRequest};
 pub use roles::{RoleRow, Roles, UNRESTRICTED};
 pub use runs::{RunFilter, Runs, StoredStep, VerifyError};
+pub use schedules::{DueSchedule, ScheduleRow, Schedules};
 pub use sweep::{RunRef, StatusCount, Sweep};
 pub use tokens::{NewToken, TokenRow, Tokens};
 pub use tool_sets::ToolSets;
+pub use triggers::{TriggerRow, Triggers};
 pub use workers::{RegisterError, Worker, Workers};

@@ -47,6 +47,7 @@ impl RunService for Api {
             source: v1::StartSource::Start.into(),
             idempotency_key: asked.idempotency_key,
             traceparent,
+            trigger: String::new(),
         };
         let started = self.0.scheduler().start_run(start).await;
         let started = started.map_err(|status| refuse::sibling("scheduler", &status))?;

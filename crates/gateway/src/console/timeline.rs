@@ -92,8 +92,12 @@ fn told(read: Step, step: &v1::RunStep, calls: &Calls) -> Entry {
     match read {
         Step::TriggerReceived(it) => {
             let agent = it.agent.as_str();
+            let asker = match &it.trigger {
+                Some(name) => html! { (it.source.as_str()) " " strong { (name) } },
+                None => html! { (person(it.principal.as_str())) },
+            };
             let sentence = html! {
-                (person(it.principal.as_str())) " asked " strong { (agent) } " (" (it.trust.as_str()) "):"
+                (asker) " asked " strong { (agent) } " (" (it.trust.as_str()) "):"
             };
             Entry::of(sentence).prose(it.input)
         }

@@ -77,6 +77,8 @@ impl World {
             principal: PrincipalId::new("ann").unwrap(),
             trust: Trust::Trusted,
             idempotency: None,
+            trigger: None,
+            tick: None,
             traceparent: None,
         };
         start(
@@ -143,6 +145,7 @@ impl World {
             deliveries,
             published: None,
             start_key: None,
+            tick: None,
             id: Uuid::now_v7(),
         };
         self.store.append(append).await.unwrap();

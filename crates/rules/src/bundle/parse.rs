@@ -52,9 +52,7 @@ fn whole(report: &mut Report, root: &At<'_>) -> Option<Bundle> {
     let permissions = fields
         .take("permissions")
         .and_then(|at| permissions(report, &at));
-    let triggers = fields
-        .take("triggers")
-        .and_then(|at| triggers(report, &at));
+    let triggers = fields.take("triggers").and_then(|at| triggers(report, &at));
     fields.refuse(report, &["docs", "endpoints", "agents", "summary"]);
     fields.finish(report);
     Some(Bundle {

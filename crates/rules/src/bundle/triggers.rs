@@ -7,6 +7,9 @@ use super::fields::At;
 use super::text;
 use crate::schedule::{BadSchedule, DEFAULT_ZONE, Schedule, zone_of};
 
+/// The most triggers of one bundle.
+const MAX_TRIGGERS: usize = 64;
+
 const WEBHOOK_NAME: &str = "a name of 1 to 63 characters of a-z, 0-9 and `-`";
 const SECRET_NAME: &str = "the name of a secret: 1 to 64 letters, digits and `_`";
 
@@ -76,7 +79,13 @@ impl HookTrust {
 
 pub(super) fn triggers(report: &mut Report, at: &At<'_>) -> Option<Vec<Trigger>> {
     let mut triggers: Vec<Trigger> = Vec::new();
-    for item in at.list(report)? {
+    let items = at.list(report)?;
+    if items.len() > MAX_TRIGGERS {
+        let message = format!("a bundle has at most {MAX_TRIGGERS} triggers");
+        report.add("bundle.too_large", &at.path, message);
+        return None;
+    }
+    for item in items {
         let Some(trigger) = trigger(report, &item) else {
             continue;
         };
@@ -103,11 +112,13 @@ fn trigger(report: &mut Report, at: &At<'_>) -> Option<Trigger> {
             let input = fields.require(report, "input");
             let input = input.and_then(|at| at.text(report).map(str::to_owned));
             let timed = timed(report, &cron, zone.as_ref());
-            let trigger = timed.zip(input).map(|((cron, timezone), input)| CronTrigger {
-                cron,
-                timezone,
-                input,
-            });
+            let trigger = timed
+                .zip(input)
+                .map(|((cron, timezone), input)| CronTrigger {
+                    cron,
+                    timezone,
+                    input,
+                });
             trigger.map(Trigger::Cron)
         }
         (None, Some(webhook)) => {
@@ -217,7 +228,8 @@ mod tests {
     /// S1.3: what is stored is a bundle again, and one without triggers has the name it had.
     #[test]
     fn triggers_survive_the_canonical_form() {
-        let text = "name: desk\ntriggers: [{cron: \"0 1 * * *\", input: x}, {webhook: a, secret: B}]";
+        let text =
+            "name: desk\ntriggers: [{cron: \"0 1 * * *\", input: x}, {webhook: a, secret: B}]";
         let bundle = Bundle::parse(text).unwrap();
         let again = Bundle::parse(&bundle.to_canonical_json()).unwrap();
         assert_eq!(again, bundle);

@@ -137,9 +137,12 @@ impl Teller {
     }
 
     fn trigger(&self, trigger: &TriggerReceived) -> Said {
+        let asks = match (&trigger.trigger, trigger.source) {
+            (Some(name), source) => format!("{} {}", source.as_str(), visible::line(name)),
+            (None, _) => visible::line(trigger.principal.as_str()),
+        };
         let text = format!(
-            "{} asks {} ({}): {}",
-            visible::line(trigger.principal.as_str()),
+            "{asks} asks {} ({}): {}",
             visible::line(trigger.agent.as_str()),
             trigger.trust.as_str(),
             self.long(&trigger.input)

@@ -18,7 +18,7 @@ use crate::error::Trouble;
 #[cfg(feature = "hooks")]
 use crate::hooks::{Hooks, Then, Window};
 use crate::open::SQLITE_BUSY;
-use crate::record::{source_word, time};
+use crate::record::time;
 
 mod rows;
 
@@ -129,6 +129,11 @@ impl SqliteTarget {
         let Some(trigger) = trigger(append) else {
             return Ok(None);
         };
+        if let Some(tick) = &append.tick
+            && !rows::take_tick(connection, tick)?
+        {
+            return Ok(None);
+        }
         let new = connection
             .prepare_cached(&self.sql.start)?
             .execute(params![
@@ -136,7 +141,7 @@ impl SqliteTarget {
                 row.run.as_str(),
                 row.namespace.as_str(),
                 row.agent.as_str(),
-                source_word(trigger.source),
+                trigger.source.as_str(),
                 row.input.as_str(),
                 row.principal.as_str(),
                 trigger.trust.as_str(),
@@ -144,6 +149,7 @@ impl SqliteTarget {
                 append.start_key.as_ref().map(|key| key.request.as_str()),
                 trigger.traceparent.as_deref(),
                 row.created_at.micros(),
+                trigger.trigger.as_deref(),
                 time(append.not_after),
             ])?;
         if new == 0 {

@@ -46,7 +46,7 @@ impl Store {
 }
 
 const RUN: &str = "SELECT r.id, r.task, r.namespace, r.agent, r.revision, r.principal, r.trust, \
-    t.input, r.status, r.seq, r.ended_by, r.output, r.error_code, r.error_message, r.cycles, \
+    t.input, t.source, t.trigger_name, r.status, r.seq, r.ended_by, r.output, r.error_code, r.error_message, r.cycles, \
     r.retries, r.tokens_input, r.tokens_cached, r.tokens_output, r.created_at, r.updated_at, \
     r.ended_at, r.expires_at, r.open_calls FROM runs r JOIN tasks t ON t.id = r.task \
     WHERE";
@@ -148,6 +148,8 @@ struct RunRecord {
     principal: String,
     trust: String,
     input: String,
+    source: String,
+    trigger_name: Option<String>,
     status: String,
     seq: i64,
     ended_by: Option<String>,
@@ -182,6 +184,8 @@ impl RunRecord {
             principal: name(self.principal)?,
             trust: word(&self.trust)?,
             input: self.input,
+            source: word(&self.source)?,
+            trigger: self.trigger_name,
             status: status(&self.status)?,
             seq: count(self.seq)?,
             ended_by: self.ended_by.as_deref().map(word).transpose()?,

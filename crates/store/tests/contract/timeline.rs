@@ -62,6 +62,8 @@ impl Timeline {
                 revision: RevisionId::new("a".repeat(64)).unwrap(),
                 principal: alice(),
                 trust: Trust::Trusted,
+                source: Source::Start,
+                trigger: None,
                 input: format!("Do {name}."),
                 status: Status::Pending,
                 seq: 0,
@@ -97,6 +99,8 @@ impl Timeline {
             principal: self.row.principal.clone(),
             trust: self.row.trust,
             idempotency: None,
+            trigger: None,
+            tick: None,
             traceparent: Some("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".into()),
         });
         let mut append = self.next(at, LeaseChange::None, vec![trigger]);
@@ -150,6 +154,7 @@ impl Timeline {
             deliveries: Vec::new(),
             published: None,
             start_key: None,
+            tick: None,
             id: Uuid::now_v7(),
         }
     }

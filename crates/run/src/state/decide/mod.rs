@@ -16,7 +16,8 @@ use crate::actor::Actor;
 use crate::digest::Digest;
 use crate::id::{ApprovalId, CallId, PrincipalId, RunId, ToolSetId, WorkerId};
 use crate::step::{
-    IdempotencyKey, ModelFailover, Step, Thinking, ToolOutcome, TriggerReceived, Usage, Verdict,
+    IdempotencyKey, ModelFailover, Source, Step, Thinking, ToolOutcome, TriggerReceived, Usage,
+    Verdict,
 };
 use crate::time::Timestamp;
 use crate::{failure::FailureCode, limits};
@@ -113,7 +114,11 @@ impl Start {
     /// The first step, or why the start is refused.
     pub fn decide(&self) -> Result<(Actor, Step), Refusal> {
         check_text(&self.trigger.input)?;
-        let actor = Actor::Principal(self.trigger.principal.clone());
+        let actor = match self.trigger.source {
+            Source::Start => Actor::Principal(self.trigger.principal.clone()),
+            // Nobody asked now; the principal is who stands behind the trigger (S6.10).
+            Source::Cron | Source::Webhook => Actor::System,
+        };
         Ok((actor, Step::TriggerReceived(self.trigger.clone())))
     }
 }

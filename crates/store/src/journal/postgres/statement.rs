@@ -17,6 +17,7 @@ use crate::database::Kind;
 /// Which tables a group touches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub(super) struct Shape {
+    pub(super) ticks: bool,
     pub(super) starts: bool,
     pub(super) moves: bool,
     pub(super) steps: bool,
@@ -30,6 +31,7 @@ impl Shape {
     pub(super) fn of(places: &[Place<'_>]) -> Self {
         let mut shape = Self::default();
         for Place { append, .. } in places {
+            shape.ticks |= append.tick.is_some();
             shape.starts |= append.expected == 0;
             shape.moves |= append.expected > 0;
             shape.steps |= !append.steps.is_empty();
@@ -85,7 +87,16 @@ const STARTS: &Columns = &[
     ("start_key", TEXT),
     ("start_request", TEXT),
     ("traceparent", TEXT),
+    ("trigger_name", TEXT),
     ("not_after", INT),
+];
+
+const TICKS: &Columns = &[
+    ("member", INT),
+    ("schedule", TEXT),
+    ("due_at", INT),
+    ("next_at", INT),
+    ("skipped", INT),
 ];
 
 const MOVES: &Columns = &[
@@ -269,8 +280,11 @@ pub(super) fn text(shape: Shape) -> String {
         sql: "WITH ".into(),
         next: 1,
     };
+    if shape.ticks {
+        ticks(&mut text);
+    }
     if shape.starts {
-        starts(&mut text);
+        starts(&mut text, shape.ticks);
     }
     if shape.moves {
         moves(&mut text);
@@ -322,17 +336,36 @@ pub(super) fn text(shape: Shape) -> String {
     text.sql
 }
 
+/// Moves schedules on. A tick that another group has taken, or a deploy has moved, gives no row
+/// back, and its start is none.
+fn ticks(text: &mut Text) {
+    text.push("ticks AS (SELECT * FROM ");
+    text.unnest(TICKS);
+    text.push(
+        "), taken AS (UPDATE schedules s SET next_at = u.next_at, last_at = u.due_at, \
+         skipped = s.skipped + u.skipped FROM ticks u \
+         WHERE s.id = u.schedule AND s.next_at = u.due_at RETURNING u.member), ",
+    );
+}
+
 /// The task decides whether a start is new: its run and its key are unique there.
-fn starts(text: &mut Text) {
+fn starts(text: &mut Text, ticks: bool) {
     text.push("starts AS (SELECT * FROM ");
     text.unnest(STARTS);
+    let ticked = if ticks {
+        " AND (u.member <> ALL(ARRAY(SELECT member FROM ticks)) \
+         OR u.member = ANY(ARRAY(SELECT member FROM taken)))"
+    } else {
+        ""
+    };
     write!(
         text.sql,
-        " WHERE u.not_after IS NULL OR u.not_after > {now}), \
+        " WHERE (u.not_after IS NULL OR u.not_after > {now}){ticked}), \
          new_tasks AS (INSERT INTO tasks (id, run, namespace, agent, source, input, principal, \
-         trust, start_key, start_request, traceparent, created_at) \
+         trust, start_key, start_request, traceparent, created_at, trigger_name) \
          SELECT u.task, u.id, u.namespace, u.agent, u.source, u.input, u.principal, u.task_trust, \
-         u.start_key, u.start_request, u.traceparent, u.created_at FROM starts u \
+         u.start_key, u.start_request, u.traceparent, u.created_at, u.trigger_name \
+         FROM starts u \
          ON CONFLICT DO NOTHING RETURNING run), \
          started AS (SELECT u.* FROM starts u WHERE u.id = ANY(ARRAY(SELECT run FROM new_tasks))), ",
         now = Kind::Postgres.now()

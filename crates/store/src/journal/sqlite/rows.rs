@@ -1,15 +1,15 @@
 //! The one-row statements.
 
 use rusqlite::{Connection, Result, params};
-use sayso_driver::Append;
+use sayso_driver::{Append, TakenTick};
 
 use crate::journal::int;
 use crate::record::time;
 
 pub(super) const START_TASK: &str = "INSERT INTO tasks (id, run, namespace, agent, source, input, \
-    principal, trust, start_key, start_request, traceparent, created_at) \
-    SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12 \
-    WHERE ?13 IS NULL OR ?13 > {now} \
+    principal, trust, start_key, start_request, traceparent, created_at, trigger_name) \
+    SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13 \
+    WHERE ?14 IS NULL OR ?14 > {now} \
     ON CONFLICT DO NOTHING";
 
 pub(super) const START_RUN: &str = "INSERT INTO runs (id, task, namespace, agent, revision, \
@@ -47,6 +47,9 @@ pub(super) const LOOK_AT_KEY: &str = "SELECT run, start_request FROM tasks \
 pub(super) const MARK: &str = "UPDATE runs SET published = MIN(?2, seq) \
     WHERE id = ?1 AND published < MIN(?2, seq)";
 
+const TICK: &str = "UPDATE schedules SET next_at = ?3, last_at = ?2, skipped = skipped + ?4 \
+    WHERE id = ?1 AND next_at = ?2";
+
 const STEP: &str = "INSERT INTO steps (run, seq, at, actor, kind, version, content, view, \
     content_sha256, hash, seal_key, seal, append) \
     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)";
@@ -73,6 +76,18 @@ const FEEDBACK: &str = "INSERT INTO feedback (id, task, namespace, agent, run, a
 const DELIVERY: &str = "INSERT INTO deliveries (id, namespace, agent, run, approval, url, secret, \
     state, attempts, due_at, updated_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 'due', 0, ?8, ?8) \
     ON CONFLICT (id) DO NOTHING";
+
+/// Moves a schedule on from a tick: whether it stood there. Nothing else of the start of a tick can
+/// conflict: it has no key, and its ids are new.
+pub(super) fn take_tick(connection: &Connection, tick: &TakenTick) -> Result<bool> {
+    let moved = connection.prepare_cached(TICK)?.execute(params![
+        tick.schedule.as_str(),
+        tick.due_at.micros(),
+        tick.next_at.micros(),
+        tick.skipped,
+    ])?;
+    Ok(moved == 1)
+}
 
 pub(super) fn insert_steps(connection: &Connection, append: &Append) -> Result<()> {
     if append.steps.is_empty() {
