@@ -5,6 +5,7 @@ use sayso_wire::v1::approval_service_client::ApprovalServiceClient;
 use sayso_wire::v1::audit_service_client::AuditServiceClient;
 use sayso_wire::v1::decision::Target;
 use sayso_wire::v1::feedback_service_client::FeedbackServiceClient;
+use sayso_wire::v1::pause_service_client::PauseServiceClient;
 use sayso_wire::v1::run_service_client::RunServiceClient;
 use sayso_wire::v1::token_service_client::TokenServiceClient;
 use sayso_wire::v1::{
@@ -84,6 +85,7 @@ services! {
     tokens: TokenServiceClient,
     audit: AuditServiceClient,
     ratings: FeedbackServiceClient,
+    pauses: PauseServiceClient,
 }
 
 impl Client {

@@ -21,6 +21,9 @@ use crate::world::{
     Revision, ToolRequest, ToolSet, Tools,
 };
 
+/// How long after a pause was seen a hold that cannot be given back yet looks again.
+const LOOK_AGAIN: Duration = Duration::from_millis(250);
+
 /// How long a run rests when policy cannot be asked.
 const POLICY_PAUSE: Duration = Duration::from_secs(1);
 
@@ -54,6 +57,8 @@ pub enum Driven {
     Parked,
     /// There was nothing to do.
     NothingOwed,
+    /// The agent or its namespace is paused: the run is left as it is (S10.6).
+    Paused,
     /// There is no such run.
     NotFound,
     /// A live worker holds the run.
@@ -76,6 +81,8 @@ enum Done {
     NoRole(Result<Option<Arc<sayso_rules::Role>>, PolicyUnavailable>),
     /// Policy may be asked again.
     Rested,
+    /// Whether the agent is still paused may be looked at again.
+    Looked,
     Answered {
         cycle: u32,
         seen: u64,
@@ -89,6 +96,8 @@ struct Underway {
     futures: FuturesUnordered<BoxFuture<'static, Done>>,
     listing: bool,
     judging: bool,
+    /// Whether a hold of a paused run is about to look again.
+    looking: bool,
     /// The request under way: the last step that it shows, and how to stop it.
     asking: Option<(u64, CancellationToken)>,
     executing: Vec<CallId>,
@@ -122,6 +131,10 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Driver<J, M, T, P, H
         let owed = matches!(loaded.state.next(), Next::Owed(_));
         if !owed && loaded.lease.worker.is_none() && loaded.lease.ready_at.is_none() {
             return Driven::NothingOwed;
+        }
+        let untouched = loaded.lease.paused && !loaded.state.status().is_terminal();
+        if untouched && (owed || loaded.lease.worker.is_some()) {
+            return Driven::Paused;
         }
         let span = self.span(&loaded);
         let driven = async {
@@ -182,10 +195,29 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Driver<J, M, T, P, H
                 futures: FuturesUnordered::new(),
                 listing: false,
                 judging: false,
+                looking: false,
                 asking: None,
                 executing: Vec::new(),
             },
         })
+    }
+}
+
+impl Underway {
+    /// Whether an effect would begin something that acts, or asks for something to act on.
+    fn is_new(&self, effect: &Effect) -> bool {
+        match effect {
+            Effect::ListTools => !self.listing,
+            Effect::AskModel { .. } => self.asking.is_none() && !self.listing,
+            Effect::Judge { .. } => !self.judging && !self.listing,
+            Effect::Execute { .. } => true,
+            Effect::Interrupt { .. } | Effect::Complete => false,
+        }
+    }
+
+    /// Whether something is under way whose end the hold has to wait for.
+    fn is_busy(&self) -> bool {
+        self.listing || self.judging || self.asking.is_some() || !self.executing.is_empty()
     }
 }
 
@@ -242,15 +274,21 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
         self.drop_void_request();
         self.abandon_request_of_ended_run();
         loop {
-            let effects = match self.session.state().next() {
-                Next::Owed(effects) if !draining => effects,
+            let next = self.session.state().next();
+            let held_back = match &next {
+                Next::Owed(effects) if !draining => self.held_back(effects).await?,
+                Next::Owed(_) | Next::Wait(_) | Next::Done => false,
+            };
+            let effects = match next {
+                Next::Owed(effects) if !draining && !held_back => effects,
                 Next::Owed(_) | Next::Wait(_) | Next::Done => {
                     if self.session.must_flush() {
                         self.flush(false, None).await?;
                         self.begin_started();
                         return Ok(Turn::Again);
                     }
-                    if self.underway.executing.is_empty() {
+                    let busy = held_back && self.underway.is_busy();
+                    if self.underway.executing.is_empty() && !busy {
                         return self.park().await;
                     }
                     return Ok(Turn::Again);
@@ -267,6 +305,34 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
             }
             if !changed {
                 return Ok(Turn::Again);
+            }
+        }
+    }
+
+    /// Whether something would begin now that must not: the agent is paused (S10.6), or nobody can
+    /// tell whether it is (S5.13). What is under way goes on to its end.
+    async fn held_back(&mut self, effects: &[Effect]) -> Result<bool, Stuck> {
+        if !effects.iter().any(|effect| self.underway.is_new(effect)) {
+            return Ok(false);
+        }
+        let trigger = self.session.state().trigger();
+        let (namespace, agent) = (&trigger.namespace, &trigger.agent);
+        match self.driver.policy.paused(namespace, agent).await {
+            Ok(false) => Ok(false),
+            Ok(true) => {
+                if !std::mem::replace(&mut self.underway.looking, true) {
+                    self.underway.futures.push(Box::pin(async {
+                        tokio::time::sleep(LOOK_AGAIN).await;
+                        Done::Looked
+                    }));
+                }
+                Ok(true)
+            }
+            Err(error) => {
+                if !self.underway.judging {
+                    self.rest(&error).await?;
+                }
+                Ok(true)
             }
         }
     }
@@ -561,6 +627,7 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
                 self.answered(cycle, seen, reply)?;
             }
             Done::Rested => self.underway.judging = false,
+            Done::Looked => self.underway.looking = false,
             Done::Returned(output) => {
                 self.underway.executing.retain(|call| *call != output.call);
                 if self.session.lease() == Lease::Gone {

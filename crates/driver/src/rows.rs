@@ -71,6 +71,8 @@ pub struct LeaseRow {
     pub worker_alive: bool,
     /// Since when work is owed and nobody was seen to do it.
     pub ready_at: Option<Timestamp>,
+    /// Whether its agent or its namespace is paused (S10.6).
+    pub paused: bool,
     /// The last step whose event the broker acknowledged.
     pub published: u64,
 }

@@ -47,6 +47,16 @@ pub trait Policy: Send + Sync + 'static {
         namespace: &Namespace,
         agent: &AgentName,
     ) -> impl Future<Output = Result<Option<Arc<Role>>, PolicyUnavailable>> + Send;
+
+    /// Whether the agent or its namespace is paused (S10.6). At most a second old, or an error. A
+    /// world without pauses never is.
+    fn paused(
+        &self,
+        _namespace: &Namespace,
+        _agent: &AgentName,
+    ) -> impl Future<Output = Result<bool, PolicyUnavailable>> + Send {
+        std::future::ready(Ok(false))
+    }
 }
 
 /// What kind of tool it is.

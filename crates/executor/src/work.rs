@@ -135,6 +135,7 @@ async fn drive<M: Models, T: Tools>(
             Driven::Unavailable(why) => tracing::warn!(%run, why, "the run is tried again later"),
             Driven::Parked
             | Driven::NothingOwed
+            | Driven::Paused
             | Driven::NotFound
             | Driven::HeldElsewhere
             | Driven::Lost => {
@@ -164,6 +165,7 @@ async fn settle(work: Work, driven: &Driven) {
         Driven::Unavailable(_) => work.nak(NOT_NOW).await,
         Driven::Parked
         | Driven::NothingOwed
+        | Driven::Paused
         | Driven::NotFound
         | Driven::HeldElsewhere
         | Driven::Lost

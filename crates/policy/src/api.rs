@@ -96,6 +96,7 @@ impl PolicyService for Api {
             version: now.version,
             unchanged,
             read_at: Some(timestamp(now.read_at)),
+            paused: now.paused,
         }))
     }
 }

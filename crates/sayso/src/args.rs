@@ -141,6 +141,13 @@ pub(crate) enum Command {
     /// List agents, or show one.
     #[command(subcommand)]
     Agents(AgentsCommand),
+    /// Let an agent, or the whole namespace, start and do nothing for now; nothing is lost.
+    ///
+    /// Starts are taken and stay pending; what was sent before comes to its end. With --list it says
+    /// what is paused.
+    Pause(PauseArgs),
+    /// End a pause: everything goes on.
+    Resume(ResumeArgs),
     /// The demo's shop, an MCP server over standard input and output.
     #[command(hide = true)]
     DemoShop,
@@ -426,6 +433,26 @@ pub(crate) struct CreateTokenArgs {
     /// namespaces. Needs --namespace.
     #[arg(long, value_name = "FILE", requires = "namespace")]
     pub(crate) config: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PauseArgs {
+    /// This agent alone.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) agent: Option<String>,
+    /// Why, for whoever wonders.
+    #[arg(long)]
+    pub(crate) reason: Option<String>,
+    /// Pause nothing; say what is paused.
+    #[arg(long, conflicts_with_all = ["agent", "reason"])]
+    pub(crate) list: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ResumeArgs {
+    /// This agent, if it was paused by itself.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) agent: Option<String>,
 }
 
 #[derive(Debug, Args)]

@@ -5,6 +5,7 @@ use sayso_wire::v1::agent_service_client::AgentServiceClient;
 use sayso_wire::v1::approval_service_client::ApprovalServiceClient;
 use sayso_wire::v1::audit_service_client::AuditServiceClient;
 use sayso_wire::v1::feedback_service_client::FeedbackServiceClient;
+use sayso_wire::v1::pause_service_client::PauseServiceClient;
 use sayso_wire::v1::run_service_client::RunServiceClient;
 use sayso_wire::v1::token_service_client::TokenServiceClient;
 use tonic::metadata::{Ascii, MetadataValue};
@@ -133,6 +134,7 @@ services! {
     tokens: TokenServiceClient,
     audit: AuditServiceClient,
     feedback: FeedbackServiceClient,
+    pauses: PauseServiceClient,
 }
 
 fn endpoint(server: &str) -> Result<Endpoint, Error> {

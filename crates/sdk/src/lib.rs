@@ -31,6 +31,7 @@ mod audit;
 mod client;
 mod error;
 mod feedback;
+mod pauses;
 mod runs;
 mod tokens;
 mod watch;

@@ -17,6 +17,7 @@ use crate::agents::Deploy;
 use crate::database::{Kind, on_both};
 use crate::error::DatabaseError;
 use crate::open::Store;
+use crate::pauses::is_paused;
 use crate::record::{Why, at, bad_row, count, name};
 
 /// One schedule.
@@ -80,13 +81,15 @@ const COLUMNS: &str = "s.id, s.namespace, s.agent, s.cron, s.timezone, s.input, 
     s.next_at, s.last_at, s.skipped";
 
 impl Schedules<'_> {
-    /// Schedules whose tick is due by the database's clock, the longest first.
+    /// Schedules whose tick is due by the database's clock and that are not paused, the longest
+    /// first.
     pub async fn due(&self, limit: u32) -> Result<Vec<DueSchedule>, DatabaseError> {
         let sql = format!(
             "SELECT {COLUMNS}, a.revision FROM schedules s \
              JOIN agents a ON a.namespace = s.namespace AND a.name = s.agent \
-             WHERE s.next_at <= {now} ORDER BY s.next_at, s.id LIMIT $1",
-            now = self.0.0.database.now()
+             WHERE s.next_at <= {now} AND NOT {paused} ORDER BY s.next_at, s.id LIMIT $1",
+            now = self.0.0.database.now(),
+            paused = is_paused("s")
         );
         let records: Vec<DueRecord> = on_both!(&self.0.0.database, |pool| {
             sqlx::query_as(AssertSqlSafe(sql))

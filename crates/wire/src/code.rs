@@ -69,6 +69,8 @@ codes! {
     AGENT_NOT_FOUND = "agent.not_found";
     /// The agent has no such revision.
     AGENT_REVISION_NOT_FOUND = "agent.revision_not_found";
+    /// It is not paused.
+    PAUSE_NOT_FOUND = "pause.not_found";
     /// The bundle has mistakes; the field violations list them.
     BUNDLE_INVALID = "bundle.invalid";
     /// The namespace has no such token.
@@ -117,6 +119,7 @@ mod tests {
             "token.",
             "page.",
             "database.",
+            "pause.",
             "service.",
         ];
         for word in named {

@@ -5,6 +5,7 @@ mod agents;
 mod approvals;
 mod audit;
 mod feedback;
+mod pauses;
 mod runs;
 mod tokens;
 
@@ -19,6 +20,7 @@ use sayso_wire::v1::agent_service_server::AgentServiceServer;
 use sayso_wire::v1::approval_service_server::ApprovalServiceServer;
 use sayso_wire::v1::audit_service_server::AuditServiceServer;
 use sayso_wire::v1::feedback_service_server::FeedbackServiceServer;
+use sayso_wire::v1::pause_service_server::PauseServiceServer;
 use sayso_wire::v1::run_service_server::RunServiceServer;
 use sayso_wire::v1::token_service_server::TokenServiceServer;
 use tonic::Status;
@@ -28,13 +30,14 @@ use crate::Shared;
 use crate::auth::{Guarded, Reach, Session};
 
 /// The names of the services, as gRPC health knows them.
-pub(crate) const SERVICES: [&str; 6] = [
+pub(crate) const SERVICES: [&str; 7] = [
     "sayso.v1.RunService",
     "sayso.v1.ApprovalService",
     "sayso.v1.AgentService",
     "sayso.v1.FeedbackService",
     "sayso.v1.TokenService",
     "sayso.v1.AuditService",
+    "sayso.v1.PauseService",
 ];
 
 /// The largest request, in bytes: a response with several texts of 1 MiB. What is larger is refused
@@ -67,6 +70,7 @@ pub(crate) fn routes(shared: &Arc<Shared>) -> Routes {
         .add_service(guarded!(FeedbackServiceServer))
         .add_service(guarded!(TokenServiceServer))
         .add_service(guarded!(AuditServiceServer))
+        .add_service(guarded!(PauseServiceServer))
         .prepare()
 }
 

@@ -13,7 +13,7 @@ use sayso_wire::v1;
 use sayso_wire::v1::run_service_server::RunService;
 use tonic::{Request, Response, Status};
 
-use super::{Api, Streamed, on_behalf};
+use super::{Api, Streamed, on_behalf, pauses};
 use crate::auth::{Reach, Session};
 use crate::page::{ENTRIES, Pages, STEPS};
 use crate::request::{CHECKED, Check};
@@ -73,8 +73,10 @@ impl RunService for Api {
         let session = Session::of(&request);
         let run = run_id(&request.get_ref().run_id)?;
         let row = visible_run(&self.0, &session, &run).await?;
+        let namespace = row.namespace.clone();
+        let shown = pauses::shown(&self.0, &namespace, vec![row]).await?;
         Ok(Response::new(v1::GetRunResponse {
-            run: Some(show::run(row)),
+            run: shown.into_iter().next(),
         }))
     }
 
@@ -99,7 +101,7 @@ impl RunService for Api {
         let rows = page::read(size, after, fetch, keeps, weight).await;
         let (rows, next) = rows.map_err(|error| page::failed("listing runs", error))?;
         Ok(Response::new(v1::ListRunsResponse {
-            runs: rows.into_iter().map(show::run).collect(),
+            runs: pauses::shown(&self.0, namespace, rows).await?,
             next_page_token: pages.next(next),
         }))
     }

@@ -7,8 +7,8 @@
 //! | cancel, reply to, retry a run | `operator` | `submit` |
 //! | decide, respond | `approver` | |
 //! | list agents | `submit`, `read`, `approver`, `operator` | |
-//! | read and validate bundles, agents' logs, feedback | `read`, `approver`, `operator` | |
-//! | deploy | `operator` | |
+//! | read and validate bundles, agents' logs, feedback, pauses | `read`, `approver`, `operator` | |
+//! | deploy, pause, resume | `operator` | |
 //! | read and verify the audit log | `operator` | |
 //! | tokens | `admin` | |
 //!
@@ -125,6 +125,9 @@ pub const METHODS: &[Access] = &[
         Scopes::NONE,
     ),
     needs("/sayso.v1.AuditService/VerifyAudit", OPERATOR, Scopes::NONE),
+    needs("/sayso.v1.PauseService/Pause", OPERATOR, Scopes::NONE),
+    needs("/sayso.v1.PauseService/Resume", OPERATOR, Scopes::NONE),
+    needs("/sayso.v1.PauseService/ListPauses", READERS, Scopes::NONE),
 ];
 
 impl Access {

@@ -204,6 +204,15 @@ pub(super) async fn head(
     let now = console.now();
     Ok(html! {
         p.standing role="status" { span class=(format!("badge {word}")) { (spoken(word)) } }
+        @if let Some(pause) = &run.pause {
+            p.hint #paused {
+                "It stands still: "
+                @if pause.agent.is_empty() { "the namespace" } @else { "the agent" }
+                " was paused by " bdi { (shown(&pause.paused_by)) } " "
+                (distance(pause.paused_at.as_ref(), now)) "."
+                @if !pause.reason.is_empty() { " " q { bdi { (cut(&pause.reason, SHORT)) } } }
+            }
+        }
         @if !waiting.is_empty() {
             ul.waiting {
                 @for approval in &waiting {

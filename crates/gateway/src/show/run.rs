@@ -34,6 +34,7 @@ pub(crate) fn run(row: RunRow) -> v1::Run {
         duration: Some(duration_micros(until.micros_since(row.created_at))),
         has_open_calls: row.open_calls,
         trigger: row.trigger.unwrap_or_default(),
+        pause: None,
     }
 }
 

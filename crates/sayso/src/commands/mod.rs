@@ -8,6 +8,7 @@ mod doctor;
 pub(crate) mod input;
 mod list;
 mod logs;
+pub(crate) mod pause;
 mod run;
 mod runs;
 mod tokens;
@@ -62,6 +63,8 @@ pub(crate) async fn run(cli: Cli, output: Output) -> Result<Exit, Failure> {
         Command::Token(command) => tokens::run(&context, command).await,
         Command::Logs(args) => logs::run(&context, &args).await,
         Command::Agents(command) => agents::run(&context, command).await,
+        Command::Pause(args) => pause::pause(&context, args).await,
+        Command::Resume(args) => pause::resume(&context, args).await,
         Command::DemoShop => {
             let served = sayso_tools::demo_shop::serve_stdio().await;
             served.map_err(|error| Failure::Here(error.into()))?;
