@@ -3,6 +3,7 @@ use std::collections::BTreeMap;
 use sayso_wire::v1::agent_service_client::AgentServiceClient;
 use sayso_wire::v1::approval_service_client::ApprovalServiceClient;
 use sayso_wire::v1::audit_service_client::AuditServiceClient;
+use sayso_wire::v1::budget_service_client::BudgetServiceClient;
 use sayso_wire::v1::decision::Target;
 use sayso_wire::v1::feedback_service_client::FeedbackServiceClient;
 use sayso_wire::v1::pause_service_client::PauseServiceClient;
@@ -86,6 +87,7 @@ services! {
     audit: AuditServiceClient,
     ratings: FeedbackServiceClient,
     pauses: PauseServiceClient,
+    budgets: BudgetServiceClient,
 }
 
 impl Client {

@@ -81,15 +81,23 @@ fn s10_6_a_paused_agent_starts_nothing_and_does_nothing_until_it_is_resumed() {
         something_else_runs(&case).await;
 
         let shown = case.sub.run(&new).await;
-        assert_eq!((shown.status(), shown.last_sequence), (RunStatus::Pending, 1));
+        assert_eq!(
+            (shown.status(), shown.last_sequence),
+            (RunStatus::Pending, 1)
+        );
         let why = shown.pause.expect("the run says why it stands still");
-        assert_eq!((why.agent.as_str(), why.reason.as_str()), ("clerk", "an incident"));
+        assert_eq!(
+            (why.agent.as_str(), why.reason.as_str()),
+            ("clerk", "an incident")
+        );
         assert_eq!(why.paused_by, "admin");
         let shown = case.sub.run(&held).await;
         assert_eq!(shown.status(), RunStatus::Running);
         assert!(shown.pause.is_some());
         assert_eq!(case.sub.timeline(&held).await.count("tool_started"), 0);
-        let printed = case.sayso_as("sub", ["runs", "show", &new]).expect_success();
+        let printed = case
+            .sayso_as("sub", ["runs", "show", &new])
+            .expect_success();
         assert!(printed.stdout.contains("an incident"), "{}", printed.stdout);
 
         resume(&case, "clerk").await.expect("resumed");
@@ -98,7 +106,10 @@ fn s10_6_a_paused_agent_starts_nothing_and_does_nothing_until_it_is_resumed() {
         case.app.approve(&approval).await;
         let done = case.completed(&new).await;
         assert!(done.pause.is_none());
-        assert_eq!((case.ledger.numbers(&held), case.ledger.numbers(&new)), (vec![1], vec![1]));
+        assert_eq!(
+            (case.ledger.numbers(&held), case.ledger.numbers(&new)),
+            (vec![1], vec![1])
+        );
     });
 }
 
@@ -113,7 +124,10 @@ fn s10_6_a_paused_namespace_holds_all_its_agents() {
         case.foreigner.try_deploy(&foreign).await.expect("deployed");
         pause(&case, "", "").await.expect("paused");
         pause(&case, "two", "").await.expect("paused");
-        let runs = [case.sub.start("one", "go").await, case.sub.start("two", "go").await];
+        let runs = [
+            case.sub.start("one", "go").await,
+            case.sub.start("two", "go").await,
+        ];
         let theirs = case.foreigner.start("one", "go").await;
         case.foreigner.until(&theirs, RunStatus::Completed).await;
         for run in &runs {
@@ -143,14 +157,21 @@ fn s10_6_a_pause_survives_restarts_and_nothing_is_reaped_in_it() {
         case.kill_all();
         case.advance(Duration::from_secs(2 * 60 * 60)).await;
         case.start_all().await;
-        let paused = case.admin.pauses().list_pauses(sayso_wire::v1::ListPausesRequest {}).await;
+        let paused = case
+            .admin
+            .pauses()
+            .list_pauses(sayso_wire::v1::ListPausesRequest {})
+            .await;
         assert_eq!(paused.expect("listed").into_inner().pauses.len(), 1);
         assert_eq!(case.sub.run(&pending).await.status(), RunStatus::Pending);
         assert_eq!(case.sub.run(&held).await.status(), RunStatus::Running);
         resume(&case, "").await.expect("resumed");
         case.completed(&pending).await;
         case.completed(&held).await;
-        assert_eq!((case.ledger.numbers(&held), case.ledger.numbers(&pending)), (vec![1], vec![1]));
+        assert_eq!(
+            (case.ledger.numbers(&held), case.ledger.numbers(&pending)),
+            (vec![1], vec![1])
+        );
     });
 }
 
@@ -223,7 +244,11 @@ fn s10_6_what_was_sent_before_the_pause_is_finished_and_nothing_follows() {
             resume(&case, "clerk").await.expect("resumed");
             case.completed(&run).await;
             let timeline = case.sub.timeline(&run).await;
-            assert_eq!(timeline.count("assistant_message"), 2, "no answer is paid for twice");
+            assert_eq!(
+                timeline.count("assistant_message"),
+                2,
+                "no answer is paid for twice"
+            );
             assert_eq!(case.ledger.numbers(&run), [1]);
         });
     }
@@ -235,7 +260,8 @@ fn s10_6_what_was_sent_before_the_pause_is_finished_and_nothing_follows() {
 fn s10_6_a_schedule_of_a_paused_agent_is_caught_up_once() {
     on_both(async |case: Case| {
         let triggers = json!([{"cron": "* * * * *", "input": "tick"}]);
-        case.deploy(&gated("clerk").field("triggers", triggers.clone())).await;
+        case.deploy(&gated("clerk").field("triggers", triggers.clone()))
+            .await;
         let other = ungated("other").field("triggers", triggers);
         pause(&case, "clerk", "").await.expect("paused");
         case.deploy(&other).await;
@@ -266,25 +292,51 @@ fn s10_6_a_schedule_of_a_paused_agent_is_caught_up_once() {
 fn s10_6_pausing_is_for_operators_and_is_written_down() {
     on_both(async |case: Case| {
         case.deploy(&gated("clerk")).await;
-        let refused = case.sub.pauses().pause(PauseRequest::default()).await.unwrap_err();
+        let refused = case
+            .sub
+            .pauses()
+            .pause(PauseRequest::default())
+            .await
+            .unwrap_err();
         assert_eq!(code(&refused), "token.scope_missing");
-        assert_eq!(code(&pause(&case, "nobody", "").await.unwrap_err()), "agent.not_found");
-        assert_eq!(code(&resume(&case, "clerk").await.unwrap_err()), "pause.not_found");
+        assert_eq!(
+            code(&pause(&case, "nobody", "").await.unwrap_err()),
+            "agent.not_found"
+        );
+        assert_eq!(
+            code(&resume(&case, "clerk").await.unwrap_err()),
+            "pause.not_found"
+        );
         let first = pause(&case, "clerk", "one").await.expect("paused");
         let again = pause(&case, "clerk", "two").await.expect("paused");
         assert_eq!((first.already_paused, again.already_paused), (false, true));
         assert_eq!(again.pause.expect("a pause").reason, "one");
         let listed = case.sayso_as("app", ["pause", "--list"]).expect_success();
         assert!(listed.stdout.contains("clerk") && listed.stdout.contains("one"));
-        case.sayso_as("admin", ["resume", "--agent", "clerk"]).expect_success();
-        case.sayso_as("admin", ["pause", "--agent", "clerk", "--reason", "again"]).expect_success();
+        case.sayso_as("admin", ["resume", "--agent", "clerk"])
+            .expect_success();
+        case.sayso_as("admin", ["pause", "--agent", "clerk", "--reason", "again"])
+            .expect_success();
         let request = ListAuditEntriesRequest {
             subject: "clerk".into(),
             ..ListAuditEntriesRequest::default()
         };
-        let audit = case.admin.audit().list_audit_entries(request).await.expect("listed");
-        let actions: Vec<String> = audit.into_inner().entries.into_iter().map(|e| e.action).collect();
-        assert_eq!(actions, ["pause.begin", "pause.end", "pause.begin", "agent.deploy"]);
+        let audit = case
+            .admin
+            .audit()
+            .list_audit_entries(request)
+            .await
+            .expect("listed");
+        let actions: Vec<String> = audit
+            .into_inner()
+            .entries
+            .into_iter()
+            .map(|e| e.action)
+            .collect();
+        assert_eq!(
+            actions,
+            ["pause.begin", "pause.end", "pause.begin", "agent.deploy"]
+        );
     });
 }
 

@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 use futures::future::BoxFuture;
 use futures::stream::{FuturesUnordered, StreamExt};
 use sayso_run::{
-    Answer, CallId, ChainKey, Effect, FailureCode, Input, ModelFailure, Next, Proposed, RunId,
-    ToolOutcome, ToolOutput, WorkerId,
+    Answer, CallId, ChainKey, Currency, Effect, FailureCode, Input, ModelFailure, Namespace, Next,
+    Proposed, RunId, SpendingCap, ToolOutcome, ToolOutput, WorkerId,
 };
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
-use crate::journal::{Journal, LoadError, Loaded};
+use crate::journal::{Budget, Journal, LoadError, Loaded};
 use crate::judge::{judge, may_repeat, offered};
 use crate::session::{Flushed, Lease, Session, Stuck};
 use crate::world::{
@@ -88,6 +88,8 @@ enum Done {
         seen: u64,
         reply: ModelReply,
     },
+    /// Nothing more may be spent (S4.6).
+    Capped(Budget),
     Returned(ToolOutput),
 }
 
@@ -367,6 +369,10 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
         let trigger = self.session.state().trigger().clone();
         let run = self.session.state().run().clone();
         self.underway.futures.push(Box::pin(async move {
+            let spendable = spendable(&*driver.journal, &trigger.namespace).await;
+            if let Err(met) = spendable {
+                return Done::Capped(met);
+            }
             match driver.policy.role(&trigger.namespace, &trigger.agent).await {
                 Ok(Some(_)) => {
                     Done::Listed(driver.tools.list(&trigger.namespace, &revision, &run).await)
@@ -409,7 +415,9 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
             system: self.revision.bundle.instructions.clone(),
             messages: state.messages(),
             tools: offered(&self.revision, &set),
+            capped_in: None,
         };
+        let namespace = state.trigger().namespace.clone();
         let (seen, run) = (state.seq(), state.run().clone());
         let stop = CancellationToken::new();
         self.underway.asking = Some((seen, stop.clone()));
@@ -420,15 +428,26 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
                 run: &run,
                 cycle,
             };
+            let asked = async {
+                let capped_in = spendable(&*driver.journal, &namespace).await?;
+                let request = ModelRequest {
+                    capped_in,
+                    ..request
+                };
+                Ok(driver.models.ask(request, &deltas).await)
+            };
             let reply = tokio::select! {
                 biased;
                 () = stop.cancelled() => {
                     deltas.withdrawn();
                     std::future::pending().await
                 }
-                reply = driver.models.ask(request, &deltas) => reply,
+                reply = asked => reply,
             };
-            Done::Answered { cycle, seen, reply }
+            match reply {
+                Ok(reply) => Done::Answered { cycle, seen, reply },
+                Err(met) => Done::Capped(met),
+            }
         }));
     }
 
@@ -626,6 +645,15 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
                 self.underway.asking = None;
                 self.answered(cycle, seen, reply)?;
             }
+            Done::Capped(met) => {
+                self.underway.listing = false;
+                self.underway.asking = None;
+                self.session.take(Input::SpendingCap(SpendingCap {
+                    cap: met.cap,
+                    spent: met.spent,
+                    resets_at: met.resets_at,
+                }))?;
+            }
             Done::Rested => self.underway.judging = false,
             Done::Looked => self.underway.looking = false,
             Done::Returned(output) => {
@@ -716,6 +744,8 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
                 failovers,
             } => {
                 let calls = calls.into_iter().map(|call| self.proposed(call)).collect();
+                let price = self.driver.models.price(&model);
+                let cost = price.map(|price| price.cost(usage));
                 Input::Answer(Answer {
                     cycle,
                     seen,
@@ -725,6 +755,7 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
                     calls,
                     model,
                     usage,
+                    cost,
                 })
             }
             ModelReply::Failed {
@@ -844,6 +875,26 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
             self.take_in(done).await?;
         }
         Ok(Driven::Lost)
+    }
+}
+
+/// The currency of the namespace's cap, if it has one; an error if the cap is met. A journal that is
+/// away is asked again: without an answer nothing is spent.
+async fn spendable<J: Journal>(
+    journal: &J,
+    namespace: &Namespace,
+) -> Result<Option<Currency>, Budget> {
+    let mut attempt: u32 = 0;
+    loop {
+        match journal.budget(namespace).await {
+            Ok(Some(budget)) if budget.is_met() => return Err(budget),
+            Ok(budget) => return Ok(budget.map(|budget| budget.cap.currency())),
+            Err(error) => {
+                attempt += 1;
+                tracing::warn!(%namespace, %error, attempt, "the budget cannot be read; it is tried again");
+                tokio::time::sleep(Duration::from_millis(50u64 << attempt.min(5))).await;
+            }
+        }
     }
 }
 

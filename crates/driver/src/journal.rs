@@ -1,10 +1,10 @@
 use std::future::Future;
 
-use sayso_run::{Corrupt, Recorded, RunId, RunState, Timestamp, WorkerId};
+use sayso_run::{Corrupt, Money, Namespace, Recorded, RunId, RunState, Timestamp, WorkerId};
 use thiserror::Error;
 use uuid::Uuid;
 
-use crate::rows::{ActionRow, ApprovalRow, DeliveryRow, FeedbackRow, LeaseRow, RunRow};
+use crate::rows::{ActionRow, ApprovalRow, DeliveryRow, FeedbackRow, LeaseRow, RunRow, UsageRow};
 
 /// What an append does to the run's lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -75,6 +75,8 @@ pub struct Append {
     pub feedback: Vec<FeedbackRow>,
     /// Notifications that are due.
     pub deliveries: Vec<DeliveryRow>,
+    /// What the answers in it cost.
+    pub usage: Vec<UsageRow>,
     /// The last step whose event was acknowledged, if the writer knows.
     pub published: Option<u64>,
     /// The key of a start: principal, key and request digest; unique in the namespace.
@@ -179,6 +181,24 @@ pub struct Loaded {
     pub lease: LeaseRow,
 }
 
+/// A namespace's cap and what was spent of it this month (S4.6).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Budget {
+    /// The most that models may cost in a month.
+    pub cap: Money,
+    /// What they cost so far, in the cap's currency.
+    pub spent: Money,
+    /// When the month ends.
+    pub resets_at: Timestamp,
+}
+
+impl Budget {
+    /// Whether nothing more may be spent.
+    pub fn is_met(&self) -> bool {
+        self.spent.millionths() >= self.cap.millionths()
+    }
+}
+
 /// Where timelines live.
 pub trait Journal: Send + Sync + 'static {
     /// Appends, or says why not. Returns once it is durable.
@@ -189,4 +209,13 @@ pub trait Journal: Send + Sync + 'static {
 
     /// The database's time, as well as this process knows it.
     fn now(&self) -> Timestamp;
+
+    /// The namespace's cap this month; `None` if it has none, as everybody in a journal without
+    /// budgets. A cap that was set or removed counts within a second; what was spent is read anew.
+    fn budget(
+        &self,
+        _namespace: &Namespace,
+    ) -> impl Future<Output = Result<Option<Budget>, LoadError>> + Send {
+        std::future::ready(Ok(None))
+    }
 }

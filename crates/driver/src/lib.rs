@@ -19,12 +19,12 @@ mod write;
 
 pub use drive::{Driven, Driver};
 pub use journal::{
-    Append, AppendError, Appended, Journal, LeaseChange, LoadError, Loaded, StartKey, TakenTick,
-    Written,
+    Append, AppendError, Appended, Budget, Journal, LeaseChange, LoadError, Loaded, StartKey,
+    TakenTick, Written,
 };
 pub use project::{Projected, project, run_row};
 pub use rows::{
-    ActionRow, ApprovalRow, ApprovalStatus, DeliveryRow, FeedbackRow, LeaseRow, RunRow,
+    ActionRow, ApprovalRow, ApprovalStatus, DeliveryRow, FeedbackRow, LeaseRow, RunRow, UsageRow,
 };
 pub use world::{
     Deltas, Fence, Herald, ListError, ModelCall, ModelReply, ModelRequest, Models, Policy,

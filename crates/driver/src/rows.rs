@@ -3,8 +3,9 @@
 //! timeline.
 
 use sayso_run::{
-    ActionStatus, AgentName, ApprovalId, CallDigest, CallId, DenyCause, Digest, EndedBy, Namespace,
-    PrincipalId, RevisionId, RunId, Source, Status, TaskId, Timestamp, Trust, Usage, WorkerId,
+    ActionStatus, AgentName, ApprovalId, CallDigest, CallId, DenyCause, Digest, EndedBy, Money,
+    Month, Namespace, PrincipalId, RevisionId, RunId, Source, Status, TaskId, Timestamp, Trust,
+    Usage, WorkerId,
 };
 
 /// A run as lists and pages show it: one row of `runs`.
@@ -48,6 +49,8 @@ pub struct RunRow {
     pub retries: u32,
     /// Tokens.
     pub usage: Usage,
+    /// What they cost; none if no model had a price.
+    pub cost: Option<Money>,
     /// When its first step was recorded.
     pub created_at: Timestamp,
     /// When its last step was recorded.
@@ -220,6 +223,21 @@ pub struct FeedbackRow {
     pub note: Option<String>,
     /// When.
     pub at: Timestamp,
+}
+
+/// What answers cost that one worker recorded in one append: added to a row of `usage` (S4.6).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UsageRow {
+    /// The tenant.
+    pub namespace: Namespace,
+    /// The month of the step.
+    pub month: Month,
+    /// The worker: nobody else writes to its row.
+    pub worker: WorkerId,
+    /// What was spent; none of answers of a model without a price.
+    pub spent: Option<Money>,
+    /// The tokens.
+    pub tokens: Usage,
 }
 
 /// A notification that is due: a row of `deliveries`.

@@ -14,7 +14,7 @@ use sayso_run::{CallId, ChainKey, Input, RunId, RunState, Step, Timestamp, ToolO
 use uuid::Uuid;
 
 use crate::journal::{Append, AppendError, Journal, LeaseChange, LoadError, Loaded, Written};
-use crate::project::{deliveries, project};
+use crate::project::{deliveries, project, usage};
 use crate::rows::LeaseRow;
 use crate::world::{Herald, Revision};
 use crate::write::{chain, ready_at, tell};
@@ -232,6 +232,7 @@ impl<J: Journal, H: Herald> Session<J, H> {
             approvals: projected.approvals,
             feedback: projected.feedback,
             deliveries: deliveries(&self.state, &self.steps, notify),
+            usage: usage(&self.state, &self.steps, &self.worker),
             published: self.herald.published(&self.run),
             start_key: None,
             tick: None,

@@ -19,6 +19,7 @@ mod digest;
 mod failure;
 mod id;
 pub mod limits;
+mod money;
 mod state;
 mod step;
 mod summary;
@@ -33,6 +34,7 @@ pub use id::{
     AgentName, ApprovalId, BadName, CallId, Namespace, PrincipalId, RevisionId, RunId, TaskId,
     ToolSetId, WorkerId,
 };
+pub use money::{BadMoney, Currency, Money, Price};
 pub use state::{
     ActionStatus, Answer, ApprovalOutcome, Call, Clearance, Corrupt, Decision, DecisionItem,
     Effect, Finished, HeldCall, Input, Judgement, ModelFailure, Next, Outcome, Phase, Placeholder,
@@ -40,10 +42,11 @@ pub use state::{
 };
 pub use step::{
     AssistantMessage, AwaitingApproval, AwaitingInput, Cancelled, Completion, DenyCause, EndedBy,
-    Failed, IdempotencyKey, ModelFailover, RepeatLoop, Retried, Source, Step, StepError, StepKind,
-    TakenOver, Thinking, Tick, ToolApproved, ToolBlocked, ToolCall, ToolDenied, ToolOutcome,
-    ToolResult, ToolStarted, ToolsListed, TriggerReceived, Trust, Usage, UserMessage, Verdict,
+    Failed, IdempotencyKey, ModelFailover, RepeatLoop, Retried, Source, SpendingCap, Step,
+    StepError, StepKind, TakenOver, Thinking, Tick, ToolApproved, ToolBlocked, ToolCall,
+    ToolDenied, ToolOutcome, ToolResult, ToolStarted, ToolsListed, TriggerReceived, Trust, Usage,
+    UserMessage, Verdict,
 };
 pub use summary::summarise;
-pub use time::Timestamp;
+pub use time::{Month, Timestamp};
 pub use transcript::{CallMessage, Message, ResultMessage, ThinkingMessage};

@@ -11,6 +11,7 @@ use crate::failure::FailureCode;
 use crate::id::{
     AgentName, ApprovalId, CallId, Namespace, PrincipalId, RevisionId, TaskId, ToolSetId, WorkerId,
 };
+use crate::money::Money;
 use crate::time::Timestamp;
 
 /// How far the origin of a task is trusted: only ever lowered (S5.7).
@@ -177,6 +178,9 @@ pub struct AssistantMessage {
     pub model: String,
     /// Its tokens.
     pub usage: Usage,
+    /// What it costs; none if the model has no price.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<Money>,
 }
 
 /// A call that the model proposed.
@@ -435,6 +439,30 @@ impl EndedBy {
     }
 }
 
+/// The namespace has spent what it may in a month (S4.6); the completion follows.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SpendingCap {
+    /// The cap.
+    pub cap: Money,
+    /// What was spent when it was met.
+    pub spent: Money,
+    /// When the month, and with it the sum, begins anew.
+    pub resets_at: Timestamp,
+}
+
+impl SpendingCap {
+    /// The sentence that is the run's output.
+    pub fn sentence(&self, namespace: &Namespace) -> String {
+        let resets_at = self.resets_at.to_string();
+        format!(
+            "Stopped: the namespace {namespace} has spent {} of its monthly cap of {}; the cap resets on {} at 00:00 UTC.",
+            self.spent,
+            self.cap,
+            resets_at.get(..10).unwrap_or_default()
+        )
+    }
+}
+
 /// The run is complete.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Completion {
@@ -571,6 +599,7 @@ steps! {
     RepeatLoop(RepeatLoop) = "repeat_loop" v 1,
     AwaitingInput(AwaitingInput) = "awaiting_input" v 1,
     ModelFailover(ModelFailover) = "model_failover" v 1,
+    SpendingCap(SpendingCap) = "spending_cap" v 1,
     Completion(Completion) = "completion" v 1,
     Failed(Failed) = "error" v 1,
     Retried(Retried) = "retried" v 1,

@@ -261,6 +261,7 @@ impl World {
             text: if text { "so".into() } else { String::new() },
             calls,
             model: "m".into(),
+            cost: None,
             usage: Usage {
                 input: 1,
                 cached: 0,

@@ -244,6 +244,7 @@ impl Scripted {
             text,
             calls,
             model,
+            cost: None,
             usage,
         }));
     }

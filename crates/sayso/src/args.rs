@@ -148,6 +148,9 @@ pub(crate) enum Command {
     Pause(PauseArgs),
     /// End a pause: everything goes on.
     Resume(ResumeArgs),
+    /// Say what models may cost in a month, and see what they cost.
+    #[command(subcommand)]
+    Budget(BudgetCommand),
     /// The demo's shop, an MCP server over standard input and output.
     #[command(hide = true)]
     DemoShop,
@@ -453,6 +456,20 @@ pub(crate) struct ResumeArgs {
     /// This agent, if it was paused by itself.
     #[arg(long, value_name = "NAME")]
     pub(crate) agent: Option<String>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum BudgetCommand {
+    /// Set the namespace's cap. Runs that meet it complete; it resets with the calendar month, UTC.
+    Set {
+        /// The cap: a number and a currency, such as 100 USD.
+        #[arg(value_name = "AMOUNT", required = true, num_args = 1..=2)]
+        cap: Vec<String>,
+    },
+    /// Show the cap, and what was spent by month.
+    Ls,
+    /// Take the cap away.
+    Rm,
 }
 
 #[derive(Debug, Args)]

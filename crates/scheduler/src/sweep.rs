@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use sayso_driver::{Decided, Journal, WriteError, write};
-use sayso_run::{Input, Refusal, RunId, RunState, Timestamp, WorkerId};
-use sayso_store::{DatabaseError, Worker};
+use sayso_run::{Actor, Input, Refusal, RunId, RunState, Timestamp, WorkerId};
+use sayso_store::{DatabaseError, NearCap, NewAuditEntry, Worker};
 
 use crate::{Scheduler, ticks};
 
@@ -75,6 +75,7 @@ pub(crate) async fn sweep(scheduler: &Scheduler) {
         }
         report("due schedules", ticks::start_due(scheduler).await);
         report("ready runs", wake_ready(scheduler).await);
+        report("budgets", announce(scheduler).await);
         report("expired approvals", expire(scheduler).await);
         report("unpublished events", publish(scheduler).await);
         report("runs without a worker", reap(scheduler).await);
@@ -106,6 +107,41 @@ async fn bury(scheduler: &Scheduler, watch: &mut Watch) -> Result<(), DatabaseEr
         scheduler
             .herald
             .wake_run(&run.namespace, &run.run, "worker_lost");
+    }
+    Ok(())
+}
+
+/// Says once a month that a namespace has spent most of its cap (S4.6): in its audit log and in the
+/// log of this process.
+async fn announce(scheduler: &Scheduler) -> Result<(), DatabaseError> {
+    for near in scheduler
+        .store
+        .budgets()
+        .take_near(scheduler.store.now())
+        .await?
+    {
+        let NearCap {
+            namespace,
+            cap,
+            spent,
+        } = near;
+        tracing::warn!(%namespace, %spent, %cap, "most of the monthly budget is spent");
+        let entry = NewAuditEntry {
+            actor: Actor::System,
+            kind: "budget.near".to_owned(),
+            content: serde_json::json!({
+                "subject": namespace.as_str(),
+                "details": { "cap": cap.to_string(), "spent": spent.to_string() },
+            }),
+        };
+        let written = scheduler
+            .store
+            .audit()
+            .append(&namespace, &entry, &scheduler.key)
+            .await;
+        if let Err(error) = written {
+            tracing::warn!(%namespace, %error, "that it is near its cap could not be written down");
+        }
     }
     Ok(())
 }

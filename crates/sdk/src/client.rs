@@ -4,6 +4,7 @@ use std::time::Duration;
 use sayso_wire::v1::agent_service_client::AgentServiceClient;
 use sayso_wire::v1::approval_service_client::ApprovalServiceClient;
 use sayso_wire::v1::audit_service_client::AuditServiceClient;
+use sayso_wire::v1::budget_service_client::BudgetServiceClient;
 use sayso_wire::v1::feedback_service_client::FeedbackServiceClient;
 use sayso_wire::v1::pause_service_client::PauseServiceClient;
 use sayso_wire::v1::run_service_client::RunServiceClient;
@@ -135,6 +136,7 @@ services! {
     audit: AuditServiceClient,
     feedback: FeedbackServiceClient,
     pauses: PauseServiceClient,
+    budgets: BudgetServiceClient,
 }
 
 fn endpoint(server: &str) -> Result<Endpoint, Error> {

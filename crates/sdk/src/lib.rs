@@ -28,6 +28,7 @@
 mod agents;
 mod approvals;
 mod audit;
+mod budgets;
 mod client;
 mod error;
 mod feedback;

@@ -4,6 +4,7 @@
 mod agents;
 mod approvals;
 mod audit;
+mod budgets;
 mod feedback;
 mod pauses;
 mod runs;
@@ -19,6 +20,7 @@ use sayso_wire::v1;
 use sayso_wire::v1::agent_service_server::AgentServiceServer;
 use sayso_wire::v1::approval_service_server::ApprovalServiceServer;
 use sayso_wire::v1::audit_service_server::AuditServiceServer;
+use sayso_wire::v1::budget_service_server::BudgetServiceServer;
 use sayso_wire::v1::feedback_service_server::FeedbackServiceServer;
 use sayso_wire::v1::pause_service_server::PauseServiceServer;
 use sayso_wire::v1::run_service_server::RunServiceServer;
@@ -30,7 +32,7 @@ use crate::Shared;
 use crate::auth::{Guarded, Reach, Session};
 
 /// The names of the services, as gRPC health knows them.
-pub(crate) const SERVICES: [&str; 7] = [
+pub(crate) const SERVICES: [&str; 8] = [
     "sayso.v1.RunService",
     "sayso.v1.ApprovalService",
     "sayso.v1.AgentService",
@@ -38,6 +40,7 @@ pub(crate) const SERVICES: [&str; 7] = [
     "sayso.v1.TokenService",
     "sayso.v1.AuditService",
     "sayso.v1.PauseService",
+    "sayso.v1.BudgetService",
 ];
 
 /// The largest request, in bytes: a response with several texts of 1 MiB. What is larger is refused
@@ -71,6 +74,7 @@ pub(crate) fn routes(shared: &Arc<Shared>) -> Routes {
         .add_service(guarded!(TokenServiceServer))
         .add_service(guarded!(AuditServiceServer))
         .add_service(guarded!(PauseServiceServer))
+        .add_service(guarded!(BudgetServiceServer))
         .prepare()
 }
 

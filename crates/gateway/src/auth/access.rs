@@ -7,8 +7,8 @@
 //! | cancel, reply to, retry a run | `operator` | `submit` |
 //! | decide, respond | `approver` | |
 //! | list agents | `submit`, `read`, `approver`, `operator` | |
-//! | read and validate bundles, agents' logs, feedback, pauses | `read`, `approver`, `operator` | |
-//! | deploy, pause, resume | `operator` | |
+//! | read and validate bundles, agents' logs, feedback, pauses, the budget | `read`, `approver`, `operator` | |
+//! | deploy, pause, resume, set and remove the budget | `operator` | |
 //! | read and verify the audit log | `operator` | |
 //! | tokens | `admin` | |
 //!
@@ -128,6 +128,13 @@ pub const METHODS: &[Access] = &[
     needs("/sayso.v1.PauseService/Pause", OPERATOR, Scopes::NONE),
     needs("/sayso.v1.PauseService/Resume", OPERATOR, Scopes::NONE),
     needs("/sayso.v1.PauseService/ListPauses", READERS, Scopes::NONE),
+    needs("/sayso.v1.BudgetService/SetBudget", OPERATOR, Scopes::NONE),
+    needs("/sayso.v1.BudgetService/GetBudget", READERS, Scopes::NONE),
+    needs(
+        "/sayso.v1.BudgetService/RemoveBudget",
+        OPERATOR,
+        Scopes::NONE,
+    ),
 ];
 
 impl Access {

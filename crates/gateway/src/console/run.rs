@@ -232,6 +232,7 @@ pub(super) async fn head(
             div { dt { "Trust" } dd { (run.trust().word()) } }
             div { dt { "Cycles" } dd { (run.cycles) " of 20" } }
             div { dt { "Tokens" } dd { (usage.input_tokens) " in, " (usage.output_tokens) " out" } }
+            @if !run.cost.is_empty() { div { dt { "Cost" } dd { (shown(&run.cost)) } } }
             @if run.retries > 0 { div { dt { "Retries" } dd { (run.retries) " of 5" } } }
             div.wide { dt { "Run" } dd { code.digest { (shown(&run.id)) } } }
             div.wide { dt { "Revision" } dd { code.digest { (shown(&run.revision_id)) } } }

@@ -167,6 +167,9 @@ fn told(read: Step, step: &v1::RunStep, calls: &Calls) -> Entry {
             "Stopped: the same call of " (tool(&it.call)) " came " (it.count) " times in a row."
         }),
         Step::AwaitingInput(it) => Entry::of(html! { (who) " asks a person:" }).prose(it.question),
+        Step::SpendingCap(it) => Entry::of(html! {
+            "The namespace met its monthly cap of " strong { (it.cap.to_string()) } ", having spent " (it.spent.to_string()) "."
+        }),
         Step::ModelFailover(it) => {
             let sentence =
                 html! { (shown(&it.from)) " was unavailable; " (shown(&it.to)) " was asked." };
@@ -342,6 +345,7 @@ mod tests {
                 text,
                 calls: 0,
                 model: "m".into(),
+                cost: None,
                 usage: Usage::default(),
             })))
         };

@@ -35,6 +35,7 @@ pub(crate) fn run(row: RunRow) -> v1::Run {
         has_open_calls: row.open_calls,
         trigger: row.trigger.unwrap_or_default(),
         pause: None,
+        cost: row.cost.map(|cost| cost.to_string()).unwrap_or_default(),
     }
 }
 

@@ -143,6 +143,7 @@ impl World {
             approvals,
             feedback: Vec::new(),
             deliveries,
+            usage: Vec::new(),
             published: None,
             start_key: None,
             tick: None,

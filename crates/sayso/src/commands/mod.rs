@@ -2,6 +2,7 @@
 
 mod agents;
 mod approvals;
+mod budget;
 mod decide;
 mod deploy;
 mod doctor;
@@ -63,6 +64,7 @@ pub(crate) async fn run(cli: Cli, output: Output) -> Result<Exit, Failure> {
         Command::Token(command) => tokens::run(&context, command).await,
         Command::Logs(args) => logs::run(&context, &args).await,
         Command::Agents(command) => agents::run(&context, command).await,
+        Command::Budget(command) => budget::run(&context, command).await,
         Command::Pause(args) => pause::pause(&context, args).await,
         Command::Resume(args) => pause::resume(&context, args).await,
         Command::DemoShop => {

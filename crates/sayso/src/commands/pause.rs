@@ -29,17 +29,26 @@ pub(crate) async fn pause(context: &Context, args: PauseArgs) -> Result<Exit, Fa
     } else {
         format!("{} is paused", whom(pause))
     })?;
-    output.aside("nothing starts and nothing acts until `sayso resume`; approvals can be decided")?;
+    output
+        .aside("nothing starts and nothing acts until `sayso resume`; approvals can be decided")?;
     Ok(Exit::Done)
 }
 
 pub(crate) async fn resume(context: &Context, args: ResumeArgs) -> Result<Exit, Failure> {
-    let pause = context.connect().await?.resume(args.agent.as_deref()).await?;
+    let pause = context
+        .connect()
+        .await?
+        .resume(args.agent.as_deref())
+        .await?;
     let output = &context.output;
     if output.json {
         output.message(&pause)?;
     } else {
-        output.line(format!("{} goes on; it was paused {}", whom(&pause), since(&pause)))?;
+        output.line(format!(
+            "{} goes on; it was paused {}",
+            whom(&pause),
+            since(&pause)
+        ))?;
     }
     Ok(Exit::Done)
 }

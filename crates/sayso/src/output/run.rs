@@ -169,12 +169,16 @@ fn usage(run: &v1::Run) -> String {
         1 => "1 cycle".to_owned(),
         cycles => format!("{cycles} cycles"),
     };
+    let cost = match run.cost.as_str() {
+        "" => String::new(),
+        cost => format!(", {}", visible::line(cost)),
+    };
     match &run.usage {
         Some(usage) if usage.input_tokens + usage.output_tokens > 0 => format!(
-            "{cycles}, {} tokens in, {} out",
+            "{cycles}, {} tokens in, {} out{cost}",
             usage.input_tokens, usage.output_tokens
         ),
-        Some(_) | None => cycles,
+        Some(_) | None => format!("{cycles}{cost}"),
     }
 }
 

@@ -111,6 +111,13 @@ impl Teller {
                 Some(Tone::Waits),
                 format!("a person answers: {}", self.long(&waits.question)),
             ),
+            Step::SpendingCap(met) => said(
+                Some(Tone::Waits),
+                format!(
+                    "the monthly cap of {} is met: {} was spent",
+                    met.cap, met.spent
+                ),
+            ),
             Step::ModelFailover(failover) => said(
                 Some(Tone::Faint),
                 format!(

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension, params};
 use sayso_driver::Append;
-use sayso_run::RunId;
+use sayso_run::{Money, RunId};
 use uuid::Uuid;
 
 use super::check::trigger;
@@ -120,6 +120,7 @@ impl SqliteTarget {
         rows::upsert_approvals(connection, append)?;
         rows::insert_feedback(connection, append)?;
         rows::insert_deliveries(connection, append)?;
+        rows::add_usage(connection, append)?;
         Ok(Some(epoch.unsigned_abs()))
     }
 
@@ -224,6 +225,8 @@ impl SqliteTarget {
                     keeps_ready(append),
                     published(append),
                     time(append.not_after),
+                    int(row.cost.map_or(0, Money::millionths)),
+                    row.cost.map(|cost| cost.currency().to_string()),
                 ],
                 |row| row.get(0),
             )

@@ -15,9 +15,10 @@ use super::{Refusal, RunState};
 use crate::actor::Actor;
 use crate::digest::Digest;
 use crate::id::{ApprovalId, CallId, PrincipalId, RunId, ToolSetId, WorkerId};
+use crate::money::Money;
 use crate::step::{
-    IdempotencyKey, ModelFailover, Source, Step, Thinking, ToolOutcome, TriggerReceived, Usage,
-    Verdict,
+    IdempotencyKey, ModelFailover, Source, SpendingCap, Step, Thinking, ToolOutcome,
+    TriggerReceived, Usage, Verdict,
 };
 use crate::time::Timestamp;
 use crate::{failure::FailureCode, limits};
@@ -43,6 +44,8 @@ pub enum Input {
     Answer(Answer),
     /// No model could be asked.
     ModelFailed(ModelFailure),
+    /// The namespace has spent what it may: the run completes instead of asking (S4.6).
+    SpendingCap(SpendingCap),
     /// Calls were judged, in order; those allowed are started by the worker.
     Judged {
         /// One judgement a call.
@@ -142,6 +145,8 @@ pub struct Answer {
     pub model: String,
     /// Its tokens.
     pub usage: Usage,
+    /// What it costs; none if the model has no price.
+    pub cost: Option<Money>,
 }
 
 /// A call in an answer.
@@ -300,6 +305,7 @@ impl RunState {
             Input::TakenOver { worker, epoch } => self.takes_over(worker, epoch),
             Input::Answer(answer) => self.answered(answer, now),
             Input::ModelFailed(failure) => self.model_failed(failure, now),
+            Input::SpendingCap(met) => self.capped(met, now),
             Input::Judged {
                 judgements,
                 worker,

@@ -1,9 +1,9 @@
 //! The arrays of the one statement, in the order of its columns.
 
 use sayso_driver::{
-    ActionRow, Append, ApprovalRow, DeliveryRow, FeedbackRow, RunRow, TakenTick, Written,
+    ActionRow, Append, ApprovalRow, DeliveryRow, FeedbackRow, RunRow, TakenTick, UsageRow, Written,
 };
-use sayso_run::TriggerReceived;
+use sayso_run::{Money, TriggerReceived};
 use sqlx::Arguments;
 use sqlx::error::BoxDynError;
 use sqlx::postgres::{PgArguments, PgBindIterExt};
@@ -61,6 +61,9 @@ pub(super) fn bind(shape: Shape, places: &[Place<'_>]) -> Result<PgArguments, Bo
     }
     if shape.deliveries {
         deliveries(&mut arguments, places)?;
+    }
+    if shape.usage {
+        usage(&mut arguments, places)?;
     }
     Ok(arguments)
 }
@@ -182,6 +185,26 @@ fn moves(arguments: &mut PgArguments, places: &[Place<'_>]) -> Result<(), BoxDyn
         i64::from(keeps_ready(of.append)),
         published(of.append),
         time(of.append.not_after),
+        int(of.row.cost.map_or(0, Money::millionths)),
+        of.row.cost.map(|cost| cost.currency().to_string()),
+    ]);
+    Ok(())
+}
+
+fn usage(arguments: &mut PgArguments, places: &[Place<'_>]) -> Result<(), BoxDynError> {
+    let rows: Vec<Of<'_, &UsageRow>> = rows_of(places, |append| &append.usage);
+    columns!(arguments, rows, |of| [
+        of.member,
+        of.row.namespace.as_str(),
+        of.row.month.to_string(),
+        of.row.worker.as_str(),
+        of.row
+            .spent
+            .map_or(String::new(), |spent| spent.currency().to_string()),
+        int(of.row.spent.map_or(0, Money::millionths)),
+        int(of.row.tokens.input),
+        int(of.row.tokens.cached),
+        int(of.row.tokens.output),
     ]);
     Ok(())
 }

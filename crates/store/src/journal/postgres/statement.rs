@@ -25,6 +25,7 @@ pub(super) struct Shape {
     pub(super) approvals: bool,
     pub(super) feedback: bool,
     pub(super) deliveries: bool,
+    pub(super) usage: bool,
 }
 
 impl Shape {
@@ -39,6 +40,7 @@ impl Shape {
             shape.approvals |= !append.approvals.is_empty();
             shape.feedback |= !append.feedback.is_empty();
             shape.deliveries |= !append.deliveries.is_empty();
+            shape.usage |= !append.usage.is_empty();
         }
         shape
     }
@@ -127,6 +129,8 @@ const MOVES: &Columns = &[
     ("keeps_ready", INT),
     ("published", INT),
     ("not_after", INT),
+    ("cost", INT),
+    ("currency", TEXT),
 ];
 
 const STEPS: &Columns = &[
@@ -214,6 +218,18 @@ const DELIVERIES: &Columns = &[
     ("secret", TEXT),
     ("due_at", INT),
     ("updated_at", INT),
+];
+
+const USAGE: &Columns = &[
+    ("member", INT),
+    ("namespace", TEXT),
+    ("month", TEXT),
+    ("worker", TEXT),
+    ("currency", TEXT),
+    ("spent", INT),
+    ("tokens_input", INT),
+    ("tokens_cached", INT),
+    ("tokens_output", INT),
 ];
 
 /// Moves published marks up.
@@ -332,6 +348,9 @@ pub(super) fn text(shape: Shape) -> String {
         let fixed = [("state", "'due'"), ("attempts", "0")];
         text.insert("deliveries", DELIVERIES, &fixed, once);
     }
+    if shape.usage {
+        usage(&mut text);
+    }
     text.push(" SELECT member, epoch FROM good");
     text.sql
 }
@@ -345,6 +364,29 @@ fn ticks(text: &mut Text) {
         "), taken AS (UPDATE schedules s SET next_at = u.next_at, last_at = u.due_at, \
          skipped = s.skipped + u.skipped FROM ticks u \
          WHERE s.id = u.schedule AND s.next_at = u.due_at RETURNING u.member), ",
+    );
+}
+
+/// Adds what answers cost to the worker's rows: one row for all members that add to it, since a
+/// statement may change a row only once.
+fn usage(text: &mut Text) {
+    text.push(
+        ", new_usage AS (INSERT INTO usage AS t (namespace, month, worker, currency, spent, \
+         answers, tokens_input, tokens_cached, tokens_output) \
+         SELECT u.namespace, u.month, u.worker, u.currency, SUM(u.spent)::bigint, COUNT(*), \
+         SUM(u.tokens_input)::bigint, SUM(u.tokens_cached)::bigint, \
+         SUM(u.tokens_output)::bigint FROM ",
+    );
+    text.unnest(USAGE);
+    text.push(
+        " WHERE u.member = ANY(ARRAY(SELECT member FROM good)) \
+         GROUP BY u.namespace, u.month, u.worker, u.currency \
+         ORDER BY u.namespace, u.month, u.worker, u.currency \
+         ON CONFLICT (namespace, month, worker, currency) DO UPDATE SET \
+         spent = t.spent + EXCLUDED.spent, answers = t.answers + EXCLUDED.answers, \
+         tokens_input = t.tokens_input + EXCLUDED.tokens_input, \
+         tokens_cached = t.tokens_cached + EXCLUDED.tokens_cached, \
+         tokens_output = t.tokens_output + EXCLUDED.tokens_output)",
     );
 }
 
@@ -386,7 +428,8 @@ fn moves(text: &mut Text) {
          ELSE r.worker END, \
          lease_append = CASE WHEN u.lease = 0 THEN r.lease_append ELSE u.append END, \
          ready_at = CASE WHEN u.keeps_ready = 1 THEN r.ready_at ELSE u.ready_at END, \
-         published = GREATEST(r.published, u.published) FROM ",
+         published = GREATEST(r.published, u.published), cost = u.cost, \
+         currency = u.currency FROM ",
     );
     text.unnest(MOVES);
     write!(

@@ -2,6 +2,7 @@
 
 use rusqlite::{Connection, Result, params};
 use sayso_driver::{Append, TakenTick};
+use sayso_run::Money;
 
 use crate::journal::int;
 use crate::record::time;
@@ -28,7 +29,7 @@ pub(super) const MOVE: &str = "UPDATE runs SET trust = ?3, status = ?4, seq = ?5
     worker = CASE WHEN ?19 = 1 THEN ?21 WHEN ?19 IN (3, 4) THEN NULL ELSE worker END, \
     lease_append = CASE WHEN ?19 = 0 THEN lease_append ELSE ?22 END, \
     ready_at = CASE WHEN ?24 = 1 THEN ready_at ELSE ?23 END, \
-    published = MAX(published, ?25) \
+    published = MAX(published, ?25), cost = ?27, currency = ?28 \
     WHERE id = ?1 AND seq = ?2 \
     AND (?19 = 0 OR (epoch = ?20 AND CASE WHEN ?19 IN (1, 4) \
     THEN worker IS NULL OR NOT EXISTS \
@@ -49,6 +50,14 @@ pub(super) const MARK: &str = "UPDATE runs SET published = MIN(?2, seq) \
 
 const TICK: &str = "UPDATE schedules SET next_at = ?3, last_at = ?2, skipped = skipped + ?4 \
     WHERE id = ?1 AND next_at = ?2";
+
+const USAGE: &str = "INSERT INTO usage (namespace, month, worker, currency, spent, answers, \
+    tokens_input, tokens_cached, tokens_output) VALUES (?1, ?2, ?3, ?4, ?5, 1, ?6, ?7, ?8) \
+    ON CONFLICT (namespace, month, worker, currency) DO UPDATE SET \
+    spent = spent + excluded.spent, answers = answers + 1, \
+    tokens_input = tokens_input + excluded.tokens_input, \
+    tokens_cached = tokens_cached + excluded.tokens_cached, \
+    tokens_output = tokens_output + excluded.tokens_output";
 
 const STEP: &str = "INSERT INTO steps (run, seq, at, actor, kind, version, content, view, \
     content_sha256, hash, seal_key, seal, append) \
@@ -181,6 +190,23 @@ pub(super) fn insert_feedback(connection: &Connection, append: &Append) -> Resul
             row.score_millionths,
             row.note.as_deref(),
             row.at.micros(),
+        ])?;
+    }
+    Ok(())
+}
+
+pub(super) fn add_usage(connection: &Connection, append: &Append) -> Result<()> {
+    for row in &append.usage {
+        connection.prepare_cached(USAGE)?.execute(params![
+            row.namespace.as_str(),
+            row.month.to_string(),
+            row.worker.as_str(),
+            row.spent
+                .map_or(String::new(), |spent| spent.currency().to_string()),
+            int(row.spent.map_or(0, Money::millionths)),
+            int(row.tokens.input),
+            int(row.tokens.cached),
+            int(row.tokens.output),
         ])?;
     }
     Ok(())
