@@ -27,6 +27,7 @@ const PLACES: &[(&str, u8)] = &[
     ("sayso-notifier", 4),
     ("sayso-sdk", 4),
     ("sayso", 5),
+    ("sayso-sim", FREE),
     ("sayso-tests", FREE),
     ("xtask", FREE),
 ];

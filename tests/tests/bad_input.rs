@@ -44,9 +44,9 @@ const BUNDLES: &[(&str, &str, &str)] = &[
         "permissions.approvalTimeout",
     ),
     (
-        "name: bad\npermissions: {preset: balanced}",
+        "name: bad\npermissions: {rules: [{tool: x, action: ask, approvers: {group: a}}]}",
         "bundle.unsupported",
-        "permissions.preset",
+        "permissions.rules[0].approvers",
     ),
 ];
 

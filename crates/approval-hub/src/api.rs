@@ -23,7 +23,9 @@ impl ApprovalHubService for Api {
     ) -> Result<Response<RespondResponse>, Status> {
         let asked = asked(request.into_inner())?;
         let by = asked.response.by.clone();
-        let answered = respond(&self.0, asked).await.map_err(refused)?;
+        let hub = &self.0;
+        let responding = respond(&hub.store, &*hub.herald, &hub.key, asked);
+        let answered = responding.await.map_err(refused)?;
         Ok(Response::new(answer(&answered, &by)))
     }
 }

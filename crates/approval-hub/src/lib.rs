@@ -8,6 +8,8 @@
 mod api;
 mod respond;
 
+pub use respond::{Answered, Asked, respond};
+
 use std::sync::Arc;
 
 use sayso_herald::Herald;

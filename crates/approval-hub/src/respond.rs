@@ -1,36 +1,49 @@
 //! Carries a response to its run.
 
-use sayso_driver::{AppendError, Decided, WriteError, Wrote, write};
+use sayso_driver::{AppendError, Decided, Herald, Journal, WriteError, Wrote, write};
+#[cfg(feature = "hooks")]
+use sayso_run::hooks::planted;
 use sayso_run::{
-    CallId, Digest, IdempotencyKey, Input, Namespace, Refusal, Response, RunId, RunState, Step,
-    Target, Timestamp,
+    CallId, ChainKey, Digest, IdempotencyKey, Input, Namespace, Refusal, Response, RunId, RunState,
+    Step, Target, Timestamp,
 };
 
-use crate::ApprovalHub;
-
 /// A response as it was asked for.
-#[derive(Debug)]
-pub(crate) struct Asked {
-    pub(crate) namespace: Namespace,
+#[derive(Debug, Clone)]
+pub struct Asked {
+    /// The caller's namespace.
+    pub namespace: Namespace,
     /// Whether the caller may write into runs that others started.
-    pub(crate) reaches_all: bool,
-    pub(crate) run: RunId,
-    pub(crate) response: Response,
+    pub reaches_all: bool,
+    /// The run that it is for.
+    pub run: RunId,
+    /// What the caller says.
+    pub response: Response,
 }
 
 /// What came of it.
 #[derive(Debug)]
-pub(crate) struct Answered {
-    pub(crate) wrote: Wrote,
+pub struct Answered {
+    /// What was written.
+    pub wrote: Wrote,
     /// The calls that were named, in call order.
-    pub(crate) decided: Vec<CallId>,
+    pub decided: Vec<CallId>,
     /// Pending calls of a tool named that were held later than what the person saw.
-    pub(crate) later: Vec<CallId>,
+    pub later: Vec<CallId>,
 }
 
 /// Takes decisions and message into the run. If the approval expires while this is under way the
 /// expiry is recorded and the response refused (S6.8).
-pub(crate) async fn respond(hub: &ApprovalHub, asked: Asked) -> Result<Answered, WriteError> {
+///
+/// # Errors
+///
+/// The run's refusal, or that the journal could not be read or written; nothing is half done.
+pub async fn respond<J: Journal, H: Herald>(
+    journal: &J,
+    herald: &H,
+    key: &ChainKey,
+    asked: Asked,
+) -> Result<Answered, WriteError> {
     let Asked {
         namespace,
         reaches_all,
@@ -40,14 +53,16 @@ pub(crate) async fn respond(hub: &ApprovalHub, asked: Asked) -> Result<Answered,
     let decide = |state: &RunState, now: Timestamp| {
         check_reach(state, &namespace, reaches_all, &response)?;
         let not_after = state.decides_before(&response);
+        #[cfg(feature = "hooks")]
+        let not_after = not_after.filter(|_| !planted(sayso_run::hooks::Fault::ExpiryByLocalClock));
         let steps = state.decide(Input::Respond(response.clone()), now)?;
         Ok(Decided { steps, not_after })
     };
-    let written = write(&hub.store, &*hub.herald, &hub.key, &run, decide).await;
+    let written = write(journal, herald, key, &run, decide).await;
     let wrote = match written {
         Err(WriteError::Append(AppendError::TooLate)) => {
-            expire(hub, &run).await?;
-            write(&hub.store, &*hub.herald, &hub.key, &run, decide).await
+            expire(journal, herald, key, &run).await?;
+            write(journal, herald, key, &run, decide).await
         }
         other => other,
     };
@@ -62,20 +77,20 @@ pub(crate) async fn respond(hub: &ApprovalHub, asked: Asked) -> Result<Answered,
 }
 
 /// Records what has expired by the database's clock.
-async fn expire(hub: &ApprovalHub, run: &RunId) -> Result<(), WriteError> {
-    hub.store
-        .sync_clock()
-        .await
-        .map_err(|error| WriteError::Append(AppendError::Unavailable(error.to_string())))?;
+async fn expire<J: Journal, H: Herald>(
+    journal: &J,
+    herald: &H,
+    key: &ChainKey,
+    run: &RunId,
+) -> Result<(), WriteError> {
+    journal.catch_up().await?;
     let tick = |state: &RunState, now: Timestamp| {
         Ok(Decided {
             steps: state.decide(Input::Tick, now)?,
             not_after: None,
         })
     };
-    write(&hub.store, &*hub.herald, &hub.key, run, tick)
-        .await
-        .map(|_| ())
+    write(journal, herald, key, run, tick).await.map(|_| ())
 }
 
 /// A run of another namespace is as good as none (S6.11, B43). A plain message needs a run that the

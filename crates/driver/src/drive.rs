@@ -1,20 +1,23 @@
 //! The loop: perform what is owed, take in what comes of it, append, until the run waits or ends.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures::future::BoxFuture;
 use futures::stream::{FuturesUnordered, StreamExt};
+#[cfg(feature = "hooks")]
+use sayso_run::hooks::{Fault, planted};
 use sayso_run::{
-    Answer, CallId, ChainKey, Currency, Effect, FailureCode, Input, ModelFailure, Namespace, Next,
-    Proposed, RunId, SpendingCap, ToolOutcome, ToolOutput, WorkerId,
+    Answer, CallId, ChainKey, Currency, Effect, FailureCode, Input, Marks, ModelFailure, Namespace,
+    Next, Proposed, RunId, SpendingCap, ToolOutcome, ToolOutput, WorkerId,
 };
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
 use crate::journal::{Budget, Journal, LoadError, Loaded};
-use crate::judge::{judge, may_repeat, offered};
+use crate::judge::{Judge, marks};
+use crate::resolved::ResolvedTools;
 use crate::session::{Flushed, Lease, Session, Stuck};
 use crate::world::{
     Deltas, Fence, Herald, ListError, ModelReply, ModelRequest, Models, Policy, PolicyUnavailable,
@@ -122,12 +125,14 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Driver<J, M, T, P, H
             Err(LoadError::Unavailable(why)) => return Driven::Unavailable(why),
             Err(error) => return Driven::LeftAlone(error.to_string()),
         };
-        if loaded
+        let elsewhere = loaded
             .lease
             .worker
             .as_ref()
-            .is_some_and(|worker| *worker != self.worker && loaded.lease.worker_alive)
-        {
+            .is_some_and(|worker| *worker != self.worker && loaded.lease.worker_alive);
+        #[cfg(feature = "hooks")]
+        let elsewhere = elsewhere && !planted(Fault::TakeoverOfLiveWorker);
+        if elsewhere {
             return Driven::HeldElsewhere;
         }
         let owed = matches!(loaded.state.next(), Next::Owed(_));
@@ -190,7 +195,7 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Driver<J, M, T, P, H
         Ok(Hold {
             driver: Arc::clone(self),
             revision,
-            set: None,
+            known: None,
             session,
             taken_over,
             underway: Underway {
@@ -226,7 +231,7 @@ impl Underway {
 struct Hold<J, M, T, P, H> {
     driver: Arc<Driver<J, M, T, P, H>>,
     revision: Arc<Revision>,
-    set: Option<Arc<ToolSet>>,
+    known: Option<Arc<ResolvedTools>>,
     session: Session<J, H>,
     taken_over: bool,
     underway: Underway,
@@ -323,8 +328,9 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
             Ok(false) => Ok(false),
             Ok(true) => {
                 if !std::mem::replace(&mut self.underway.looking, true) {
-                    self.underway.futures.push(Box::pin(async {
-                        tokio::time::sleep(LOOK_AGAIN).await;
+                    let driver = Arc::clone(&self.driver);
+                    self.underway.futures.push(Box::pin(async move {
+                        driver.journal.pause(LOOK_AGAIN).await;
                         Done::Looked
                     }));
                 }
@@ -383,7 +389,7 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
     }
 
     fn begin_judging(&mut self, calls: Vec<CallId>) {
-        if self.set.is_none() {
+        if self.known.is_none() {
             self.begin_reading_tools();
             return;
         }
@@ -403,7 +409,7 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
         if self.underway.asking.is_some() {
             return;
         }
-        let Some(set) = self.set.clone() else {
+        let Some(known) = self.known.clone() else {
             self.begin_reading_tools();
             return;
         };
@@ -414,7 +420,7 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
             tier: self.revision.bundle.tier.clone(),
             system: self.revision.bundle.instructions.clone(),
             messages: state.messages(),
-            tools: offered(&self.revision, &set),
+            tools: known.offered.clone(),
             capped_in: None,
         };
         let namespace = state.trigger().namespace.clone();
@@ -467,36 +473,38 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
     }
 
     fn begin_execute(&mut self, id: CallId) -> Result<bool, Stuck> {
-        let Some(set) = self.set.clone() else {
+        let Some(known) = self.known.clone() else {
             self.begin_reading_tools();
             return Ok(false);
         };
         let Some(call) = self.session.state().call(&id) else {
             return Ok(false);
         };
-        let tool = set.tools.iter().find(|tool| tool.registered == call.tool);
-        let idempotent = tool.is_some_and(|tool| may_repeat(&self.revision, tool));
+        let known = known.get(&call.tool);
+        let marks = known.map_or_else(Marks::default, |(tool, resolved)| {
+            marks(&self.revision, tool, resolved)
+        });
         self.session.take(Input::Execute {
             call: id,
             worker: self.driver.worker.clone(),
-            idempotent,
+            marks,
         })
     }
 
     /// Sends the calls whose `tool_started` by this worker is durable.
     fn begin_started(&mut self) {
         for id in self.session.take_started() {
-            let set = self
-                .set
+            let known = self
+                .known
                 .clone()
                 .expect("a call is started only once the tools are known");
             self.underway.executing.push(id.clone());
-            let future = self.send(&set, id);
+            let future = self.send(&known, id);
             self.underway.futures.push(future);
         }
     }
 
-    fn send(&self, set: &ToolSet, id: CallId) -> BoxFuture<'static, Done> {
+    fn send(&self, known: &ResolvedTools, id: CallId) -> BoxFuture<'static, Done> {
         let driver = Arc::clone(&self.driver);
         let revision = Arc::clone(&self.revision);
         let state = self.session.state();
@@ -504,11 +512,7 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
             .call(&id)
             .expect("a started call is part of the state")
             .clone();
-        let tool = set
-            .tools
-            .iter()
-            .find(|tool| tool.registered == call.tool)
-            .cloned();
+        let tool = known.get(&call.tool).map(|(tool, _)| tool.clone());
         let trigger = state.trigger();
         let settings = revision.rules.tool(&call.tool, &call.model_name);
         let request = tool
@@ -531,19 +535,31 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
             gen_ai.tool.name = call.tool,
             gen_ai.tool.call.id = %id,
             gen_ai.tool.call.arguments = tracing::field::Empty,
+            sayso.trust.lowered = tracing::field::Empty,
             gen_ai.tool.call.result = tracing::field::Empty,
             error.type = tracing::field::Empty,
         );
+        let lowered = state.trust_lowered_by();
+        if lowered.is_some_and(|lowered| lowered.call == id) {
+            span.record("sayso.trust.lowered", state.trust().as_str());
+        }
         if self.driver.tells_content {
             span.record("gen_ai.tool.call.arguments", &call.args);
         }
+        let fence = driver.fence.clone();
+        #[cfg(feature = "hooks")]
+        let fence = if planted(Fault::SendWithoutFence) {
+            Fence::new(|| true)
+        } else {
+            fence
+        };
         Box::pin(async move {
-            let started = Instant::now();
+            let started = driver.journal.now();
             #[cfg(feature = "hooks")]
             crate::hooks::window("driver.before_send").await;
             let reply = match request {
                 Some(request) => {
-                    let called = driver.tools.call(&revision, request, driver.fence.clone());
+                    let called = driver.tools.call(&revision, request, fence);
                     called.instrument(span.clone()).await
                 }
                 None => mismatch(),
@@ -557,13 +573,14 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
             drop(span);
             #[cfg(feature = "hooks")]
             crate::hooks::window("driver.after_send").await;
+            let took = driver.journal.now().micros_since(started);
             Done::Returned(ToolOutput {
                 call: id,
                 worker: driver.worker.clone(),
                 outcome: reply.outcome,
                 content: reply.content,
                 cut_bytes: reply.cut_bytes,
-                took_micros: u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX),
+                took_micros: u64::try_from(took).unwrap_or(0),
                 artifact: reply.artifact,
             })
         })
@@ -585,6 +602,7 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
             return self.flush_meanwhile().await;
         }
         tokio::select! {
+            biased;
             Some(done) = self.underway.futures.next() => self.take_in(done).await,
             Some(()) = nudges.recv() => {
                 self.session.reload().await?;
@@ -603,6 +621,7 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
             tokio::pin!(flush);
             loop {
                 tokio::select! {
+                    biased;
                     flushed = &mut flush => {
                         flushed?;
                         break;
@@ -679,7 +698,7 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
                         count,
                     })?;
                 }
-                self.set = Some(set);
+                self.known = Some(self.revision.resolve(&set));
             }
             Err(error) => {
                 let code = FailureCode::new(FailureCode::TOOLS_UNAVAILABLE);
@@ -703,11 +722,11 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
     }
 
     fn judged(&mut self, calls: &[CallId], role: &sayso_rules::Role) -> Result<(), Stuck> {
-        let set = self
-            .set
+        let known = self
+            .known
             .clone()
             .expect("calls are judged only once the tools are known");
-        let state = self.session.state();
+        let (state, evidence) = self.session.evidence(&known);
         let open: Vec<CallId> = calls
             .iter()
             .filter(|id| {
@@ -717,14 +736,13 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
             })
             .cloned()
             .collect();
-        let judgements = judge(
-            &*self.driver.tools,
-            &self.revision,
+        let judge = Judge {
+            tools: &*self.driver.tools,
+            revision: &self.revision,
             role,
-            &set,
-            state,
-            &open,
-        );
+            known: &known,
+        };
+        let judgements = judge.judge(evidence, state, &open);
         self.session.take(Input::Judged {
             judgements,
             worker: self.driver.worker.clone(),
@@ -776,7 +794,10 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
     }
 
     fn proposed(&self, call: crate::world::ModelCall) -> Proposed {
-        let tool = self.set.as_ref().and_then(|set| set.find(&call.name));
+        let tool = self
+            .known
+            .as_ref()
+            .and_then(|known| known.set.find(&call.name));
         Proposed {
             tool: tool.map_or_else(|| clean(call.name.clone()), |tool| tool.registered.clone()),
             model_name: tool.map_or_else(|| clean(call.name), |tool| tool.model_name.clone()),
@@ -819,8 +840,9 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
             self.flush(true, Some(POLICY_PAUSE)).await?;
         } else {
             self.underway.judging = true;
-            self.underway.futures.push(Box::pin(async {
-                tokio::time::sleep(POLICY_PAUSE).await;
+            let journal = Arc::clone(&self.driver.journal);
+            self.underway.futures.push(Box::pin(async move {
+                journal.pause(POLICY_PAUSE).await;
                 Done::Rested
             }));
         }
@@ -868,6 +890,9 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
     /// The lease is gone: results of what this worker has sent are still recorded.
     async fn wind_up(&mut self) -> Result<Driven, Stuck> {
         self.stop_asking();
+        for output in self.session.take_untold() {
+            self.session.record_late(output).await;
+        }
         while !self.underway.executing.is_empty() {
             let Some(done) = self.underway.futures.next().await else {
                 break;
@@ -892,7 +917,9 @@ async fn spendable<J: Journal>(
             Err(error) => {
                 attempt += 1;
                 tracing::warn!(%namespace, %error, attempt, "the budget cannot be read; it is tried again");
-                tokio::time::sleep(Duration::from_millis(50u64 << attempt.min(5))).await;
+                journal
+                    .pause(Duration::from_millis(50u64 << attempt.min(5)))
+                    .await;
             }
         }
     }

@@ -1,4 +1,5 @@
 use std::future::Future;
+use std::time::Duration;
 
 use sayso_run::{Corrupt, Money, Namespace, Recorded, RunId, RunState, Timestamp, WorkerId};
 use thiserror::Error;
@@ -210,6 +211,9 @@ pub trait Journal: Send + Sync + 'static {
     /// The database's time, as well as this process knows it.
     fn now(&self) -> Timestamp;
 
+    /// Looks at the database's clock, so that [`Journal::now`] is not behind it.
+    fn catch_up(&self) -> impl Future<Output = Result<(), LoadError>> + Send;
+
     /// The namespace's cap this month; `None` if it has none, as everybody in a journal without
     /// budgets. A cap that was set or removed counts within a second; what was spent is read anew.
     fn budget(
@@ -217,5 +221,10 @@ pub trait Journal: Send + Sync + 'static {
         _namespace: &Namespace,
     ) -> impl Future<Output = Result<Option<Budget>, LoadError>> + Send {
         std::future::ready(Ok(None))
+    }
+
+    /// Waits. A journal that is simulated waits in its own time.
+    fn pause(&self, time: Duration) -> impl Future<Output = ()> + Send {
+        tokio::time::sleep(time)
     }
 }

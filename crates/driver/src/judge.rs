@@ -1,82 +1,108 @@
+use sayso_rules::Role;
 use sayso_rules::bundle::{Action, Effect};
-use sayso_rules::{CallView, Role, RuleId};
-use sayso_run::{Call, CallId, Judgement, Ruling, RunState};
+use sayso_rules::judge::{RuleId, RunView, Tool};
+use sayso_run::{Call, CallId, Judgement, Marks, Ruling, RunState};
 
-use crate::world::{Revision, ToolDefinition, ToolKind, ToolSet, Tools};
+use crate::evidence::{Evidence, call_view};
+use crate::resolved::ResolvedTools;
+use crate::world::{Revision, ToolDefinition, ToolKind, Tools};
 
-/// Judges calls in order: grant and rules, the role's ceiling, then the schema; nothing is asked of
-/// a person that could not run (S3.7, S3.9, S5.1).
-pub(crate) fn judge<T: Tools>(
-    tools: &T,
-    revision: &Revision,
-    role: &Role,
-    set: &ToolSet,
-    state: &RunState,
-    calls: &[CallId],
-) -> Vec<Judgement> {
-    calls
-        .iter()
-        .filter_map(|id| state.call(id))
-        .map(|call| Judgement {
-            call: call.id.clone(),
-            ruling: rule(tools, revision, role, set, call),
-        })
-        .collect()
+/// Whom calls are judged for, and by what.
+pub(crate) struct Judge<'j, T> {
+    pub(crate) tools: &'j T,
+    pub(crate) revision: &'j Revision,
+    pub(crate) role: &'j Role,
+    pub(crate) known: &'j ResolvedTools,
 }
 
-fn rule<T: Tools>(
-    tools: &T,
-    revision: &Revision,
-    role: &Role,
-    set: &ToolSet,
-    call: &Call,
-) -> Ruling {
-    let Some(tool) = set.tools.iter().find(|tool| tool.registered == call.tool) else {
-        return Ruling::NotGranted;
-    };
-    let verdict = revision.rules.judge(&view(tool));
-    match verdict.action {
-        Action::Deny if verdict.rule == RuleId::Grant => return Ruling::NotGranted,
-        Action::Deny => {
-            return Ruling::Deny {
-                rule: verdict.rule.to_string(),
-                reason: verdict.reason.to_string(),
+impl<T: Tools> Judge<'_, T> {
+    /// Judges calls in order: grant and rules, the role's ceiling, then the schema; nothing is asked
+    /// of a person that could not run (S3.7, S3.9, S5.1). A call that may run counts for those after
+    /// it, as if it had (S5.10).
+    pub(crate) fn judge(
+        &self,
+        evidence: &Evidence,
+        state: &RunState,
+        calls: &[CallId],
+    ) -> Vec<Judgement> {
+        let mut standing = evidence.standing();
+        let calls = calls.iter().filter_map(|id| state.call(id));
+        calls
+            .map(|call| {
+                let ruling = self.rule(call, &evidence.view(&standing));
+                if let Ruling::Allow { .. } | Ruling::Ask { .. } = ruling
+                    && let Some(view) = self.known.view(call)
+                {
+                    standing.starts(&view);
+                }
+                Judgement {
+                    call: call.id.clone(),
+                    ruling,
+                }
+            })
+            .collect()
+    }
+
+    fn rule(&self, call: &Call, run: &RunView<'_>) -> Ruling {
+        let Some((tool, resolved)) = self.known.get(&call.tool) else {
+            return Ruling::NotGranted;
+        };
+        let verdict = self.revision.rules.judge(&call_view(call, resolved), run);
+        match verdict.action {
+            Action::Deny if verdict.rule == RuleId::Grant => return Ruling::NotGranted,
+            Action::Deny => {
+                return Ruling::Deny {
+                    rule: verdict.rule.to_string(),
+                    reason: verdict.reason.into_owned(),
+                };
+            }
+            Action::Allow | Action::Ask => {}
+        }
+        let role = self.role;
+        if tool.kind != ToolKind::Control && !role.permits(&tool.registered, &tool.model_name) {
+            let message = format!(
+                "permission denied: the role `{}` does not permit `{}`; this call did not run",
+                role.name, tool.registered
+            );
+            return Ruling::PermissionDenied { message };
+        }
+        if let Err(problem) = self.tools.check(tool, &call.args) {
+            return Ruling::InvalidArguments {
+                message: format!(
+                    "validation error: the arguments do not fit; nothing ran. {problem}"
+                ),
             };
         }
-        Action::Allow | Action::Ask => {}
+        if tool.kind == ToolKind::Control {
+            return Ruling::AskPerson {
+                question: question(&call.args),
+            };
+        }
+        match verdict.action {
+            Action::Ask => Ruling::Ask {
+                rule: verdict.rule.to_string(),
+                reason: verdict.reason.into_owned(),
+            },
+            Action::Allow | Action::Deny => Ruling::Allow {
+                rule: verdict.rule.to_string(),
+                marks: marks(self.revision, tool, resolved),
+            },
+        }
     }
-    if tool.kind != ToolKind::Control && !role.permits(&tool.registered, &tool.model_name) {
-        let message = format!(
-            "permission denied: the role `{}` does not permit `{}`; this call did not run",
-            role.name, tool.registered
-        );
-        return Ruling::PermissionDenied { message };
-    }
-    if let Err(problem) = tools.check(tool, &call.args) {
-        return Ruling::InvalidArguments {
-            message: format!("validation error: the arguments do not fit; nothing ran. {problem}"),
-        };
-    }
-    if tool.kind == ToolKind::Control {
-        return Ruling::AskPerson {
-            question: question(&call.args),
-        };
-    }
-    match verdict.action {
-        Action::Ask => Ruling::Ask {
-            rule: verdict.rule.to_string(),
-            reason: verdict.reason.to_string(),
-        },
-        Action::Allow | Action::Deny => Ruling::Allow {
-            rule: verdict.rule.to_string(),
-            idempotent: may_repeat(revision, tool),
-        },
+}
+
+/// What a tool is marked with, for the run.
+pub(crate) fn marks(revision: &Revision, tool: &ToolDefinition, resolved: &Tool) -> Marks {
+    Marks {
+        idempotent: may_repeat(revision, tool),
+        untrusted_output: resolved.untrusted_output(),
+        sensitive_output: resolved.sensitive_output(),
     }
 }
 
 /// Whether a call of this tool may be sent again when its outcome is unknown: only if the bundle
 /// says so, or a server whose annotations it trusts (S4.5).
-pub(crate) fn may_repeat(revision: &Revision, tool: &ToolDefinition) -> bool {
+fn may_repeat(revision: &Revision, tool: &ToolDefinition) -> bool {
     let settings = revision.rules.tool(&tool.registered, &tool.model_name);
     if let Some(idempotent) = settings.idempotent {
         return idempotent;
@@ -95,28 +121,6 @@ pub(crate) fn may_repeat(revision: &Revision, tool: &ToolDefinition) -> bool {
                 .is_some_and(|server| server.trust_annotations);
             trusted && (tool.hints.idempotent == Some(true) || tool.hints.read_only == Some(true))
         }
-    }
-}
-
-/// The tools that a model is offered: all but those that a rule denies outright (S5.6).
-pub(crate) fn offered(revision: &Revision, set: &ToolSet) -> Vec<ToolDefinition> {
-    set.tools
-        .iter()
-        .filter(|tool| !revision.rules.hidden(&view(tool)))
-        .cloned()
-        .collect()
-}
-
-fn view(tool: &ToolDefinition) -> CallView<'_> {
-    CallView {
-        registered: &tool.registered,
-        model_name: &tool.model_name,
-        kind: match tool.kind {
-            ToolKind::Builtin => sayso_rules::ToolKind::Builtin,
-            ToolKind::Control => sayso_rules::ToolKind::Control,
-            ToolKind::Mcp => sayso_rules::ToolKind::Mcp,
-        },
-        granted: true,
     }
 }
 

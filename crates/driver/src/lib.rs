@@ -7,11 +7,14 @@
 //! * [`write()`] and [`start()`] are what everybody else does.
 
 mod drive;
+mod evidence;
 #[cfg(feature = "hooks")]
 pub mod hooks;
 mod journal;
 mod judge;
 mod project;
+mod replay;
+mod resolved;
 mod rows;
 mod session;
 mod world;
@@ -23,6 +26,8 @@ pub use journal::{
     TakenTick, Written,
 };
 pub use project::{Projected, project, run_row};
+pub use replay::{RecordedVerdict, Rejudged, explain, rejudge};
+pub use resolved::ResolvedTools;
 pub use rows::{
     ActionRow, ApprovalRow, ApprovalStatus, DeliveryRow, FeedbackRow, LeaseRow, RunRow, UsageRow,
 };

@@ -82,6 +82,7 @@ fn call_of(step: &Step) -> Option<&sayso_run::CallId> {
         | Step::Thinking(_)
         | Step::AssistantMessage(_)
         | Step::AwaitingApproval(_)
+        | Step::TrustLowered(_)
         | Step::TakenOver(_)
         | Step::ModelFailover(_)
         | Step::SpendingCap(_)
@@ -102,7 +103,7 @@ pub fn run_row(state: &RunState) -> RunRow {
         agent: trigger.agent.clone(),
         revision: trigger.revision.clone(),
         principal: trigger.principal.clone(),
-        trust: trigger.trust,
+        trust: state.trust(),
         input: trigger.input.clone(),
         source: trigger.source,
         trigger: trigger.trigger.clone(),
@@ -196,7 +197,7 @@ fn approval_row(state: &RunState, call: &Call) -> Option<ApprovalRow> {
         digest: call.digest,
         definition: call.definition?,
         task_input: trigger.input.clone(),
-        trust: trigger.trust,
+        trust: state.trust(),
         rule: held.rule.clone(),
         reason: held.reason.clone(),
         summary: held.summary.clone(),

@@ -13,11 +13,13 @@ use std::time::Duration;
 use sayso_run::{CallId, ChainKey, Input, RunId, RunState, Step, Timestamp, ToolOutput, WorkerId};
 use uuid::Uuid;
 
+use crate::evidence::Evidence;
 use crate::journal::{Append, AppendError, Journal, LeaseChange, LoadError, Loaded, Written};
 use crate::project::{deliveries, project, usage};
+use crate::resolved::ResolvedTools;
 use crate::rows::LeaseRow;
 use crate::world::{Herald, Revision};
-use crate::write::{chain, ready_at, tell};
+use crate::write::{Decided, WriteError, chain, ready_at, tell, write};
 
 /// How this worker stands to the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,6 +77,8 @@ pub(crate) struct Session<J, H> {
     marked_ready: bool,
     /// The sequence number from which a conflict has moved steps since it was last asked for.
     moved_from: Option<u64>,
+    /// What the judge knows of the state; none until it was asked, or after a conflict.
+    evidence: Option<Evidence>,
 }
 
 impl<J: Journal, H: Herald> Session<J, H> {
@@ -102,11 +106,21 @@ impl<J: Journal, H: Herald> Session<J, H> {
             started: Vec::new(),
             marked_ready: loaded.lease.ready_at.is_some(),
             moved_from: None,
+            evidence: None,
         }
     }
 
     pub(crate) fn state(&self) -> &RunState {
         &self.state
+    }
+
+    /// The state, and what the judge knows of it.
+    pub(crate) fn evidence(&mut self, tools: &ResolvedTools) -> (&RunState, &Evidence) {
+        let evidence = self
+            .evidence
+            .get_or_insert_with(|| Evidence::begin(&self.state));
+        evidence.catch_up(&self.state, tools);
+        (&self.state, evidence)
     }
 
     pub(crate) fn lease(&self) -> Lease {
@@ -195,9 +209,8 @@ impl<J: Journal, H: Herald> Session<J, H> {
                 }
                 Err(AppendError::Unavailable(why)) => {
                     attempt += 1;
-                    let pause = Duration::from_millis(50u64 << attempt.min(5));
                     tracing::warn!(run = %self.run, why, attempt, "the journal is away; the append is tried again");
-                    tokio::time::sleep(pause).await;
+                    self.journal.pause(backoff(attempt)).await;
                 }
                 Err(AppendError::Refused(why)) => return Err(Stuck::Refused(why)),
                 Err(error @ (AppendError::TooLate | AppendError::DuplicateStart { .. })) => {
@@ -272,6 +285,7 @@ impl<J: Journal, H: Herald> Session<J, H> {
         self.unpublished = loaded.unpublished;
         self.marked_ready |= loaded.lease.ready_at.is_some();
         self.steps.clear();
+        self.evidence = None;
         self.moved_from = Some(self.moved_from.unwrap_or(before).min(before));
         for input in std::mem::take(&mut self.taken) {
             match &input {
@@ -294,7 +308,7 @@ impl<J: Journal, H: Herald> Session<J, H> {
                 Err(LoadError::Unavailable(why)) => {
                     attempt += 1;
                     tracing::warn!(run = %self.run, why, attempt, "the journal is away; the load is tried again");
-                    tokio::time::sleep(Duration::from_millis(50u64 << attempt.min(5))).await;
+                    self.journal.pause(backoff(attempt)).await;
                 }
                 Err(
                     error @ (LoadError::TooNew { .. }
@@ -320,18 +334,46 @@ impl<J: Journal, H: Herald> Session<J, H> {
     /// Records what came of a call that this worker sent, although another worker goes on with the
     /// run: a result is a fact (B27).
     pub(crate) async fn record_late(&self, output: ToolOutput) {
+        #[cfg(feature = "hooks")]
+        if sayso_run::hooks::planted(sayso_run::hooks::Fault::ResultRefusedForEpoch) {
+            return;
+        }
         let decide = |state: &RunState, now: Timestamp| {
             let steps = state.decide(Input::Output(output.clone()), now)?;
-            Ok(crate::write::Decided {
+            Ok(Decided {
                 steps,
                 not_after: None,
             })
         };
-        let written =
-            crate::write::write(&*self.journal, &*self.herald, &self.key, &self.run, decide).await;
-        if let Err(error) = written {
-            tracing::info!(run = %self.run, call = %output.call, %error, "a late result was not recorded");
+        let mut attempt: u32 = 0;
+        loop {
+            let writing = write(&*self.journal, &*self.herald, &self.key, &self.run, decide);
+            let why = match writing.await {
+                Ok(_) => return,
+                Err(
+                    WriteError::Load(LoadError::Unavailable(why))
+                    | WriteError::Append(AppendError::Unavailable(why)),
+                ) => why,
+                Err(WriteError::Append(AppendError::Conflict(_))) => "the run is busy".into(),
+                Err(error) => {
+                    tracing::info!(run = %self.run, call = %output.call, %error, "a late result was not recorded");
+                    return;
+                }
+            };
+            attempt += 1;
+            tracing::warn!(run = %self.run, call = %output.call, why, attempt, "a late result is recorded again");
+            self.journal.pause(backoff(attempt)).await;
         }
+    }
+
+    /// What came of calls and is not durable yet, of a hold whose lease is gone.
+    pub(crate) fn take_untold(&mut self) -> Vec<ToolOutput> {
+        let taken = std::mem::take(&mut self.taken).into_iter();
+        let outputs = taken.filter_map(|input| match input {
+            Input::Output(output) => Some(output),
+            _ => None,
+        });
+        outputs.collect()
     }
 
     /// The calls whose start this hold has made durable, each handed out once. A call that an
@@ -352,6 +394,11 @@ impl<J: Journal, H: Herald> Session<J, H> {
             .iter()
             .any(|written| matches!(written.recorded.step, Step::ToolStarted(_)))
     }
+}
+
+/// How long to wait for a journal that is away.
+fn backoff(attempt: u32) -> Duration {
+    Duration::from_millis(50u64 << attempt.min(5))
 }
 
 fn started_by(written: &Written) -> Option<CallId> {

@@ -1,7 +1,7 @@
 //! What the loop needs of the world outside: models, tools, policy, and somebody to tell.
 
 use std::future::Future;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use sayso_rules::{Bundle, Role, Rules};
@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::journal::Written;
+use crate::resolved::ResolvedTools;
 use crate::rows::RunRow;
 
 /// A revision as workers use it.
@@ -24,6 +25,44 @@ pub struct Revision {
     pub bundle: Bundle,
     /// Its rules, compiled.
     pub rules: Rules,
+    /// The sets that its runs were offered lately.
+    resolved: Mutex<Vec<Arc<ResolvedTools>>>,
+}
+
+/// How many tool sets a revision keeps resolved. It has one, until a server changes what it offers.
+const KEPT_SETS: usize = 4;
+
+impl Revision {
+    /// Compiles a bundle's rules.
+    pub fn new(id: RevisionId, bundle: Bundle) -> Self {
+        Self {
+            id,
+            rules: Rules::compile(&bundle),
+            bundle,
+            resolved: Mutex::default(),
+        }
+    }
+
+    /// A set's tools as this revision's rules see them.
+    pub fn resolve(&self, set: &Arc<ToolSet>) -> Arc<ResolvedTools> {
+        let mut kept = self
+            .resolved
+            .lock()
+            .expect("no code panics while it holds the sets");
+        if let Some(known) = kept.iter().find(|known| known.set.id == set.id) {
+            return Arc::clone(known);
+        }
+        let resolved = Arc::new(ResolvedTools::new(
+            &self.bundle,
+            &self.rules,
+            Arc::clone(set),
+        ));
+        if kept.len() == KEPT_SETS {
+            kept.remove(0);
+        }
+        kept.push(Arc::clone(&resolved));
+        resolved
+    }
 }
 
 /// Policy cannot be asked: nothing runs, the run waits (S5.13).
@@ -349,8 +388,12 @@ pub trait Herald: Send + Sync + 'static {
     /// The last of the run's steps whose event the broker is known to have.
     fn published(&self, run: &RunId) -> Option<u64>;
 
-    /// Wakes a worker for the run.
-    fn wake(&self, row: &RunRow, cause: &'static str);
+    /// Publishes what the stored mark says is missing, whatever this process believes to have
+    /// published.
+    fn announce_again(&self, row: &RunRow, published: u64, steps: Vec<Written>);
+
+    /// Wakes a worker for a run.
+    fn wake(&self, namespace: &Namespace, run: &RunId, cause: &'static str);
 
     /// Makes a span, not entered yet, part of the trace in which a run was started (S10.3).
     fn trace(&self, span: &tracing::Span, traceparent: &str);

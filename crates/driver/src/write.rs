@@ -151,7 +151,7 @@ async fn write_once<J: Journal, H: Herald>(
     journal.append(append).await.map_err(WriteError::Append)?;
     tell(herald, &row, loaded.unpublished, &steps);
     if owed || row.status.is_terminal() {
-        herald.wake(&row, "written");
+        herald.wake(&row.namespace, &row.run, "written");
     }
     Ok(Wrote { state, steps })
 }
@@ -238,7 +238,7 @@ async fn begin<J: Journal, H: Herald>(
     match journal.append(append).await {
         Ok(_) => {
             herald.announce(&row, steps);
-            herald.wake(&row, "started");
+            herald.wake(&row.namespace, &row.run, "started");
             Ok(StartOutcome {
                 run: row.run,
                 task: row.task,

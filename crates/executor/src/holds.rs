@@ -8,21 +8,22 @@ use tokio::sync::mpsc;
 
 /// What a wake-up meets.
 #[derive(Debug)]
-pub(crate) enum Entry {
+pub enum Entry {
     /// The run is driven already: its hold was nudged.
     Nudged,
     /// The run is to be driven; nudges come here.
     New(mpsc::Receiver<()>),
 }
 
+/// The runs that this worker drives now.
 #[derive(Debug, Default)]
-pub(crate) struct Holds {
+pub struct Holds {
     runs: Mutex<HashMap<RunId, mpsc::Sender<()>>>,
 }
 
 impl Holds {
     /// Enters a run, or nudges its hold. One pending nudge is enough: it makes the hold read all.
-    pub(crate) fn enter(&self, run: &RunId) -> Entry {
+    pub fn enter(&self, run: &RunId) -> Entry {
         let mut runs = self
             .runs
             .lock()
@@ -39,7 +40,7 @@ impl Holds {
 
     /// Leaves a run. False if it was nudged after its hold looked for the last time: it stays
     /// entered and has to be driven again.
-    pub(crate) fn leave(&self, run: &RunId, nudges: &mut mpsc::Receiver<()>) -> bool {
+    pub fn leave(&self, run: &RunId, nudges: &mut mpsc::Receiver<()>) -> bool {
         let mut runs = self
             .runs
             .lock()

@@ -9,6 +9,7 @@
 //! that row is marked dead, every hold of it is lost; the executor then begins again as a new worker,
 //! and what comes of calls already sent is still recorded.
 
+mod attend;
 mod config;
 mod holds;
 mod policy;
@@ -25,7 +26,9 @@ use sayso_service::peer::Peer;
 use sayso_store::{Heartbeat, HeartbeatError, RegisterError, Store};
 use tokio_util::sync::CancellationToken;
 
+pub use attend::attend;
 pub use config::ExecutorConfig;
+pub use holds::{Entry, Holds};
 use policy::PolicyClient;
 
 /// What an executor is made of.

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use sayso_driver::{Policy, PolicyUnavailable, Revision};
-use sayso_rules::{Bundle, Role, Rules};
+use sayso_rules::{Bundle, Role};
 use sayso_run::{AgentName, Namespace, RevisionId};
 use sayso_service::peer::Peer;
 use sayso_wire::internal::policy_service_client::PolicyServiceClient;
@@ -163,11 +163,7 @@ impl Policy for PolicyClient {
                 "what is stored as revision {revision} is another bundle"
             )));
         }
-        let known = Arc::new(Revision {
-            id: revision.clone(),
-            rules: Rules::compile(&bundle),
-            bundle,
-        });
+        let known = Arc::new(Revision::new(revision.clone(), bundle));
         let mut revisions = self
             .revisions
             .lock()

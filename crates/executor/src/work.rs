@@ -1,6 +1,6 @@
 //! The loop over wake-ups.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use sayso_bus::Work;
@@ -9,11 +9,12 @@ use sayso_herald::Herald;
 use sayso_run::RunId;
 use sayso_service::telemetry::propagate;
 use sayso_store::{Heartbeat, Store};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{Instrument, Span};
 
+use crate::attend::attend;
 use crate::holds::{Entry, Holds};
 use crate::policy::PolicyClient;
 use crate::{Parts, config};
@@ -82,19 +83,17 @@ async fn take_wake_ups<M: Models, T: Tools>(
                 Entry::Nudged => settle(work, &Driven::HeldElsewhere).await,
                 Entry::New(nudges) => {
                     let span = span(&work);
-                    let drive = drive(
-                        Arc::clone(driver),
-                        Arc::clone(holds),
-                        run,
-                        nudges,
-                        work,
-                        drain.clone(),
-                    )
-                    .instrument(span);
-                    tasks.spawn(async move {
-                        drive.await;
+                    let (driver, holds) = (Arc::clone(driver), Arc::clone(holds));
+                    let (drain, answers) = (drain.clone(), tasks.clone());
+                    let answer = move |driven: &Driven| {
+                        let driven = driven.clone();
+                        answers.spawn(async move { settle(work, &driven).await });
+                    };
+                    let attending = async move {
+                        attend(&driver, &holds, &run, nudges, answer, drain).await;
                         drop(place);
-                    });
+                    };
+                    tasks.spawn(attending.instrument(span));
                 }
             }
         }
@@ -109,52 +108,6 @@ fn span(work: &Work) -> Span {
     let span = tracing::info_span!("wake_up", otel.kind = "consumer", cause = work.cause);
     propagate::follow(&span, propagate::extract_pairs(&work.headers));
     span
-}
-
-async fn drive<M: Models, T: Tools>(
-    driver: Worker<M, T>,
-    holds: Arc<Holds>,
-    run: RunId,
-    mut nudges: mpsc::Receiver<()>,
-    work: Work,
-    drain: CancellationToken,
-) {
-    let work = Arc::new(Mutex::new(Some(work)));
-    loop {
-        let taken = Arc::clone(&work);
-        let claimed = move || {
-            if let Some(work) = take(&taken) {
-                tokio::spawn(async move { settle(work, &Driven::Parked).await });
-            }
-        };
-        let driven = driver
-            .drive(&run, &mut nudges, claimed, drain.clone())
-            .await;
-        match &driven {
-            Driven::LeftAlone(why) => tracing::error!(%run, why, "the run is left alone"),
-            Driven::Unavailable(why) => tracing::warn!(%run, why, "the run is tried again later"),
-            Driven::Parked
-            | Driven::NothingOwed
-            | Driven::Paused
-            | Driven::NotFound
-            | Driven::HeldElsewhere
-            | Driven::Lost => {
-                tracing::debug!(%run, ?driven, "driven");
-            }
-        }
-        if let Some(work) = take(&work) {
-            settle(work, &driven).await;
-        }
-        if holds.leave(&run, &mut nudges) || drain.is_cancelled() {
-            return;
-        }
-    }
-}
-
-fn take(work: &Mutex<Option<Work>>) -> Option<Work> {
-    work.lock()
-        .expect("no code panics while it holds the wake-up")
-        .take()
 }
 
 /// Acknowledges a wake-up, or has it delivered again later. If that fails it is delivered again in

@@ -46,7 +46,9 @@ use sayso_service::health::Health;
 use sayso_service::peer::Peer;
 use sayso_store::Store;
 use sayso_wire::internal::approval_hub_service_client::ApprovalHubServiceClient;
+use sayso_wire::internal::judgement_service_client::JudgementServiceClient;
 use sayso_wire::internal::policy_service_client::PolicyServiceClient;
+use sayso_wire::internal::role_service_client::RoleServiceClient;
 use sayso_wire::internal::scheduler_service_client::SchedulerServiceClient;
 use tokio_util::sync::CancellationToken;
 use tonic::service::Routes;
@@ -118,6 +120,16 @@ impl Shared {
 
     pub(crate) fn policy(&self) -> PolicyServiceClient<Peer> {
         PolicyServiceClient::new(self.policy.clone())
+    }
+
+    /// Its answers may tell of many calls, and requests hold a bundle and its cases.
+    pub(crate) fn judgements(&self) -> JudgementServiceClient<Peer> {
+        let client = JudgementServiceClient::new(self.policy.clone());
+        client.max_decoding_message_size(usize::MAX)
+    }
+
+    pub(crate) fn roles(&self) -> RoleServiceClient<Peer> {
+        RoleServiceClient::new(self.policy.clone())
     }
 }
 

@@ -7,6 +7,7 @@
 //! with the run's next append, and in a lazy batch where none follows. So events come at least once
 //! and in order per run, and losing the broker loses nothing.
 
+mod live;
 mod marks;
 mod publish;
 mod refusal;
@@ -18,12 +19,11 @@ use sayso_driver::{RunRow, Written};
 use sayso_run::{Namespace, RunId};
 use sayso_service::telemetry::propagate;
 use sayso_store::Store;
-use sayso_wire::events::Live;
-use sayso_wire::subjects;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use live::Said;
 use marks::Marks;
 use publish::News;
 pub use refusal::coded;
@@ -38,7 +38,7 @@ pub struct Herald {
     bus: Arc<dyn Bus>,
     marks: Arc<Marks>,
     news: mpsc::Sender<News>,
-    live: mpsc::Sender<(String, Vec<u8>)>,
+    live: mpsc::Sender<Said>,
     tasks: TaskTracker,
     closing: CancellationToken,
 }
@@ -56,7 +56,7 @@ impl Herald {
             told,
             closing.clone(),
         ));
-        tasks.spawn(publish::speak(Arc::clone(&bus), heard, closing.clone()));
+        tasks.spawn(live::speak(Arc::clone(&bus), heard, closing.clone()));
         tasks.spawn(marks::keep(store, Arc::clone(&marks), closing.clone()));
         tasks.close();
         Arc::new(Self {
@@ -73,27 +73,6 @@ impl Herald {
     pub async fn stop(&self) {
         self.closing.cancel();
         self.tasks.wait().await;
-    }
-
-    /// Wakes a worker for a run, known by its names alone. The wake-up carries the current trace.
-    pub fn wake_run(&self, namespace: &Namespace, run: &RunId, cause: &'static str) {
-        let (bus, key) = (
-            Arc::clone(&self.bus),
-            WorkKey::new(namespace.as_str(), run.as_str()),
-        );
-        let headers = propagate::inject_pairs();
-        self.tasks.spawn(async move {
-            if let Err(error) = bus.wake_with(&key, cause, &headers).await {
-                tracing::debug!(%key, %error, "a wake-up was lost; the sweep wakes the run");
-            }
-        });
-    }
-
-    /// Publishes what the stored mark says is missing, whatever this process believes to have
-    /// published.
-    pub fn announce_again(&self, row: &RunRow, published: u64, steps: Vec<Written>) {
-        self.marks.reset(&row.run, published);
-        self.tell(row, steps);
     }
 
     fn tell(&self, row: &RunRow, steps: Vec<Written>) {
@@ -115,8 +94,23 @@ impl sayso_driver::Herald for Herald {
         self.marks.published(run)
     }
 
-    fn wake(&self, row: &RunRow, cause: &'static str) {
-        self.wake_run(&row.namespace, &row.run, cause);
+    fn announce_again(&self, row: &RunRow, published: u64, steps: Vec<Written>) {
+        self.marks.reset(&row.run, published);
+        self.tell(row, steps);
+    }
+
+    /// The wake-up carries the current trace.
+    fn wake(&self, namespace: &Namespace, run: &RunId, cause: &'static str) {
+        let (bus, key) = (
+            Arc::clone(&self.bus),
+            WorkKey::new(namespace.as_str(), run.as_str()),
+        );
+        let headers = propagate::inject_pairs();
+        self.tasks.spawn(async move {
+            if let Err(error) = bus.wake_with(&key, cause, &headers).await {
+                tracing::debug!(%key, %error, "a wake-up was lost; the sweep wakes the run");
+            }
+        });
     }
 
     fn trace(&self, span: &tracing::Span, traceparent: &str) {
@@ -124,12 +118,13 @@ impl sayso_driver::Herald for Herald {
     }
 
     fn delta(&self, run: &RunId, cycle: u32, text: Option<&str>) {
-        let body = match text {
-            Some(text) => Live::write_text(cycle, text),
-            None => Live::write_withdrawn(cycle),
+        let said = Said {
+            run: run.clone(),
+            cycle,
+            text: text.map(str::to_owned),
         };
-        if let Err(full) = self.live.try_send((subjects::live(run), body)) {
-            tracing::debug!(%run, %full, "live text is dropped");
+        if self.live.try_send(said).is_err() {
+            tracing::debug!(%run, "live text is dropped");
         }
     }
 }

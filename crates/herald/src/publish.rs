@@ -151,20 +151,3 @@ fn sent(event: sayso_wire::events::Event) -> Event {
         body: event.body.into(),
     }
 }
-
-/// Sends live text until `closing`. It is provisional: what fails is lost.
-pub(crate) async fn speak(
-    bus: Arc<dyn Bus>,
-    mut heard: mpsc::Receiver<(String, Vec<u8>)>,
-    closing: CancellationToken,
-) {
-    loop {
-        let (subject, body) = tokio::select! {
-            Some(message) = heard.recv() => message,
-            () = closing.cancelled() => return,
-        };
-        if let Err(error) = bus.publish_live(&subject, body.into()).await {
-            tracing::debug!(subject, %error, "live text is lost");
-        }
-    }
-}

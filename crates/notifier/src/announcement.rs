@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use thiserror::Error;
 
-use crate::shown::shown;
+use sayso_wire::shown::shown;
 
 /// The type of the notification, in its body and as `X-Sayso-Event`.
 pub(crate) const EVENT: &str = "approval.pending";

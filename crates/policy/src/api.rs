@@ -1,5 +1,8 @@
 //! The internal gRPC API.
 
+mod judgements;
+mod roles;
+
 use sayso_run::{AgentName, Namespace, PrincipalId, RevisionId};
 use sayso_service::error::Coded;
 use sayso_store::RevisionRow;
@@ -18,6 +21,7 @@ use crate::deploy::deploy;
 use crate::read::{revision, role};
 use crate::refuse::{invalid, name};
 
+#[derive(Clone)]
 pub(crate) struct Api(pub(crate) Policy);
 
 #[tonic::async_trait]

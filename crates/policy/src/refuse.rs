@@ -21,13 +21,14 @@ pub(crate) fn database(doing: &str, error: &DatabaseError) -> Coded {
     }
 }
 
-/// A bundle with mistakes: each is a violation of the field that it is in (`bundle` as a whole if it
+/// The refusal of a bundle with mistakes, `bundle.invalid`: each is a violation of the field that it is in (`bundle` as a whole if it
 /// is in none) with its message and its code; the code of the first stands in the metadata too.
-pub(crate) fn bundle(errors: &BundleErrors) -> Coded {
+#[must_use]
+pub fn bundle(errors: &BundleErrors) -> Coded {
     let count = errors.errors().len() + errors.omitted();
     let sentence = match count {
-        1 => "The bundle has a mistake; nothing was deployed.".to_owned(),
-        count => format!("The bundle has {count} mistakes; nothing was deployed."),
+        1 => "The bundle has a mistake; nothing was done.".to_owned(),
+        count => format!("The bundle has {count} mistakes; nothing was done."),
     };
     let mut coded = Coded::new(Kind::Invalid, code::BUNDLE_INVALID, sentence);
     if let Some(first) = errors.errors().first() {
@@ -48,12 +49,9 @@ pub(crate) fn bundle(errors: &BundleErrors) -> Coded {
 
 /// A role that the namespace does not have.
 pub(crate) fn no_role(role: &str) -> Coded {
-    Coded::new(Kind::NotFound, ROLE_NOT_FOUND, no_role_sentence(role))
+    Coded::new(Kind::NotFound, code::ROLE_NOT_FOUND, no_role_sentence(role))
         .field("role", "is no role of the namespace")
 }
-
-/// The code of a role that the namespace does not have.
-pub(crate) const ROLE_NOT_FOUND: &str = "role.not_found";
 
 pub(crate) fn no_role_sentence(role: &str) -> String {
     format!(
@@ -92,6 +90,15 @@ pub(crate) fn webhook_taken(bundle: &Bundle, webhook: &str, agent: &str) -> Code
     .field(
         webhook_path(bundle, webhook),
         format!("{sentence} ({WEBHOOK_TAKEN})"),
+    )
+}
+
+/// There is no such run in the namespace.
+pub(crate) fn no_run() -> Coded {
+    Coded::new(
+        Kind::NotFound,
+        code::RUN_NOT_FOUND,
+        "There is no such run here; `sayso runs ls` lists those that you can see.",
     )
 }
 

@@ -194,7 +194,7 @@ fn is_pattern_char(c: char) -> bool {
 
 /// Matches a pattern against a text of `len` bytes; `same(c, i)` says whether
 /// the pattern's byte `c` stands for the text's byte `i`.
-fn walk(pattern: &[u8], len: usize, same: impl Fn(u8, usize) -> bool) -> bool {
+pub(crate) fn walk(pattern: &[u8], len: usize, same: impl Fn(u8, usize) -> bool) -> bool {
     let (mut p, mut t) = (0, 0);
     // Where to go on if the characters after the last star do not fit: behind
     // that star, with the star taking one byte more.

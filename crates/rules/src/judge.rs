@@ -5,7 +5,7 @@
 //! | voice | says |
 //! |---|---|
 //! | the grant | deny, unless the bundle grants the tool |
-//! | the rules | all deny rules, then all ask rules, then all allow rules; the first that matches, else the default (S5.3) |
+//! | the rules | all deny rules, then all ask rules, then all allow rules; the first that matches, else the default (S5.3). A preset's rules stand first in each class (S5.9) |
 //! | the review | ask where a bundle or the review table requires it (S5.5) |
 //! | the floor | ask for the tools that act on the world outside, always |
 //!
@@ -21,17 +21,38 @@
 //! Control tools act on nothing. They are never held, and no rule takes them
 //! away (S3.4): an agent that may do nothing can still ask a person.
 //!
-//! A compiled [`Rules`] is read-only; share it behind an `Arc`. Judging
-//! allocates nothing, except for the few tools whose names clash.
+//! What a rule's conditions need to know of a run is its [`Standing`], small and copied for the
+//! calls of one turn, and its [`Index`] of values. Both grow with the run.
+//!
+//! A compiled [`Rules`] is read-only; share it behind an `Arc`. A run's tools are resolved once
+//! ([`Rules::resolve`]), marks and all, with the rules that speak of them: so the number of rules
+//! and tools costs nothing when a call is judged. Judging by rules without conditions on arguments
+//! allocates nothing.
 
+mod explain;
+mod standing;
+mod tool;
+mod unless;
+mod when;
+
+use std::borrow::Cow;
+use std::cell::OnceCell;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::time::Duration;
 
 use serde::{Serialize, Serializer};
 
-use crate::bundle::{Action, Builtin, Bundle, Effect, Review, ToolMarks};
+pub use explain::{AlternativeExplained, Explanation, RuleExplained};
+pub use standing::Standing;
+pub use tool::{Hints, Method, Tool, ToolKind, ToolView, kind_by_name};
+
+use crate::bundle::{Action, Builtin, Bundle, Effect, Preset, Review, Rule, ToolMarks};
 use crate::glob::Glob;
+use crate::json::Json;
 use crate::patterns::Patterns;
+use crate::preset;
+use crate::provenance::Index;
 
 /// How long a call may take where a bundle says nothing (S3.8).
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
@@ -42,32 +63,27 @@ pub const DEFAULT_MAX_RESULT_BYTES: u64 = 256 * 1024;
 /// The tools that act on nothing: they are never judged by rules (S3.4).
 pub const CONTROL_TOOLS: [&str; 2] = ["ask_person", "search_api_tools"];
 
-/// What a tool is, as far as permissions go.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ToolKind {
-    /// Comes with sayso and acts (S3.1).
-    Builtin,
-    /// Comes with sayso and acts on nothing: [`CONTROL_TOOLS`] (S3.4).
-    Control,
-    /// Offered by an MCP server (S3.5).
-    Mcp,
-    /// An operation of an imported API (S3.2).
-    Endpoint,
-    /// Starts another agent (S3.6).
-    Agent,
-}
+/// The tool that starts another agent (S3.6).
+pub const START_AGENT: &str = "start_agent";
 
 /// One call as the judge sees it.
 #[derive(Debug, Clone, Copy)]
 pub struct CallView<'c> {
-    /// The tool's registered name.
-    pub registered: &'c str,
-    /// Its name in requests to the model.
-    pub model_name: &'c str,
-    /// What the tool is.
-    pub kind: ToolKind,
-    /// Whether the run's revision grants it.
-    pub granted: bool,
+    /// The call's id; who made what is asked of an [`Index`] by it.
+    pub id: &'c str,
+    /// The tool, resolved by the same rules.
+    pub tool: &'c Tool,
+    /// The exact arguments, JSON.
+    pub args: &'c str,
+}
+
+/// What the judge knows of the run that a call belongs to.
+#[derive(Debug, Clone, Copy)]
+pub struct RunView<'r> {
+    /// Its trust, and what its calls have done to it.
+    pub standing: &'r Standing,
+    /// Where its values come from.
+    pub index: &'r Index,
 }
 
 /// What decided: a stable word that steps, approvals and pages show.
@@ -75,6 +91,8 @@ pub struct CallView<'c> {
 pub enum RuleId {
     /// `grant`: the tool was not granted.
     Grant,
+    /// `preset:NAME#N`: the rule at index N of the preset.
+    Preset(Preset, usize),
     /// `rules#N`: the rule at index N of the file.
     Rule(usize),
     /// `default`: no rule matched.
@@ -86,14 +104,14 @@ pub enum RuleId {
 }
 
 /// What happens to a call, and why (S5.1).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verdict<'r> {
     /// What happens.
     pub action: Action,
     /// What decided.
     pub rule: RuleId,
-    /// The same in one sentence.
-    pub reason: &'r str,
+    /// The same in one sentence. It names arguments, never their values.
+    pub reason: Cow<'r, str>,
 }
 
 /// How a tool is treated apart from permissions; resolved, with the defaults
@@ -123,13 +141,30 @@ pub struct Rules {
     keys: Patterns,
     /// In the order in which they are looked up, as `keys` is.
     marks: Vec<ToolMarks>,
+    /// The MCP servers whose annotations the bundle trusts.
+    trusted_servers: BTreeSet<String>,
 }
 
 #[derive(Debug, Clone)]
 struct Judged {
-    index: usize,
-    action: Action,
+    id: RuleId,
+    rule: Rule,
     reason: Box<str>,
+}
+
+/// A call and its run, with the arguments read at most once.
+struct Facts<'c, 'r> {
+    tool: &'c Tool,
+    text: &'c str,
+    args: OnceCell<Option<Json<'c>>>,
+    run: &'r RunView<'r>,
+}
+
+impl<'c> Facts<'c, '_> {
+    /// The arguments; `None` if they are not JSON.
+    fn args(&self) -> Option<&Json<'c>> {
+        self.args.get_or_init(|| Json::read(self.text)).as_ref()
+    }
 }
 
 impl Rules {
@@ -137,34 +172,44 @@ impl Rules {
     #[must_use]
     pub fn compile(bundle: &Bundle) -> Self {
         let permissions = bundle.permissions.as_ref();
-        let mut rules: Vec<_> = permissions
-            .map_or(&[][..], |p| &p.rules)
-            .iter()
-            .enumerate()
+        let preset = permissions.and_then(|p| p.preset);
+        let shipped = preset.into_iter().flat_map(|preset| {
+            let rules = preset::rules(preset).iter().cloned().enumerate();
+            rules.map(move |(index, rule)| (RuleId::Preset(preset, index), rule))
+        });
+        let own = permissions.map_or(&[][..], |p| &p.rules);
+        let own = own.iter().cloned().enumerate();
+        let mut rules: Vec<Judged> = shipped
+            .chain(own.map(|(index, rule)| (RuleId::Rule(index), rule)))
+            .map(|(id, rule)| Judged {
+                id,
+                reason: rule_reason(id, &rule).into(),
+                rule,
+            })
             .collect();
-        rules.sort_by_key(|(index, rule)| (std::cmp::Reverse(rule.action), *index));
+        // The sort is stable: within a class the preset's rules stay first, then file order.
+        rules.sort_by_key(|judged| std::cmp::Reverse(judged.rule.action));
         let mut keys: Vec<&(Glob, ToolMarks)> = bundle.tools.iter().collect();
         keys.sort_by_key(|(glob, _)| lookup_order(glob));
         Self {
-            patterns: rules.iter().map(|(_, rule)| &rule.tool).collect(),
-            rules: rules
-                .iter()
-                .map(|(index, rule)| Judged {
-                    index: *index,
-                    action: rule.action,
-                    reason: rule_reason(*index, &rule.tool, rule.action).into(),
-                })
-                .collect(),
+            patterns: rules.iter().map(|judged| &judged.rule.tool).collect(),
+            rules,
             default: permissions.map(|p| p.default),
             keys: keys.iter().map(|(glob, _)| glob).collect(),
             marks: keys.iter().map(|(_, marks)| marks.clone()).collect(),
+            trusted_servers: bundle
+                .servers
+                .iter()
+                .filter(|(_, server)| server.trust_annotations)
+                .map(|(name, _)| name.clone())
+                .collect(),
         }
     }
 
     /// The verdict on a call (S5.1).
     #[must_use]
-    pub fn judge(&self, call: &CallView<'_>) -> Verdict<'_> {
-        let voices = self.voices(call).into_iter().flatten();
+    pub fn judge(&self, call: &CallView<'_>, run: &RunView<'_>) -> Verdict<'_> {
+        let voices = self.voices(call, run).into_iter().flatten();
         voices
             .reduce(|heard, next| {
                 if next.action > heard.action {
@@ -176,18 +221,34 @@ impl Rules {
             .expect("the review or the floor speaks on every call")
     }
 
-    /// Every voice that speaks on a call, in the order of the table above; the
-    /// first of the strictest is the verdict (S5.12).
+    /// Whether a tool is kept from the model: it is not granted, or denied whatever the call and
+    /// the run (S5.6).
     #[must_use]
-    pub fn explain(&self, call: &CallView<'_>) -> Vec<Verdict<'_>> {
-        self.voices(call).into_iter().flatten().collect()
-    }
-
-    /// Whether the tool is kept from the model: it is not granted, or denied
-    /// whatever the call (S5.6).
-    #[must_use]
-    pub fn hidden(&self, call: &CallView<'_>) -> bool {
-        self.judge(call).action == Action::Deny
+    pub fn hidden(&self, tool: &Tool) -> bool {
+        if !tool.granted {
+            return true;
+        }
+        if tool.is_control() {
+            return false;
+        }
+        let rules = || {
+            tool.rules
+                .iter()
+                .map(|position| &self.rules[*position].rule)
+        };
+        let outright = |rule: &Rule| rule.unless.is_empty() && rule.when.is_outright(tool.effect);
+        if rules().any(|rule| rule.action == Action::Deny && outright(rule)) {
+            return true;
+        }
+        self.default == Some(Action::Deny)
+            && !rules().any(|rule| {
+                rule.action != Action::Deny
+                    && rule
+                        .when
+                        .effect
+                        .as_ref()
+                        .is_none_or(|effects| effects.contains(&tool.effect))
+            })
     }
 
     /// How a tool is treated.
@@ -198,64 +259,87 @@ impl Rules {
     /// that sets a timeout does not undo the review that a wide one requires.
     #[must_use]
     pub fn tool(&self, registered: &str, model_name: &str) -> ToolSettings {
+        let positions = self.keys.all(registered, model_name);
+        let marks = || positions.iter().map(|position| &self.marks[*position]);
         ToolSettings {
-            timeout: self
-                .mark(registered, model_name, |m| m.timeout)
-                .unwrap_or(DEFAULT_TIMEOUT),
-            max_result_bytes: self
-                .mark(registered, model_name, |m| m.max_result_bytes)
+            timeout: marks().find_map(|m| m.timeout).unwrap_or(DEFAULT_TIMEOUT),
+            max_result_bytes: marks()
+                .find_map(|m| m.max_result_bytes)
                 .unwrap_or(DEFAULT_MAX_RESULT_BYTES),
-            idempotent: self.mark(registered, model_name, |m| m.idempotent),
-            effect: self.mark(registered, model_name, |m| m.effect),
-            review: self.mark(registered, model_name, |m| m.review),
+            idempotent: marks().find_map(|m| m.idempotent),
+            effect: marks().find_map(|m| m.effect),
+            review: marks().find_map(|m| m.review),
         }
     }
 
-    fn mark<T>(
-        &self,
-        registered: &str,
-        model_name: &str,
-        read: impl Fn(&ToolMarks) -> Option<T>,
-    ) -> Option<T> {
-        let set = |position: usize| read(&self.marks[position]).is_some();
-        let position = self.keys.first_where(registered, model_name, set)?;
-        read(&self.marks[position])
-    }
-
-    fn voices(&self, call: &CallView<'_>) -> [Option<Verdict<'_>>; 4] {
-        let grant = (!call.granted).then_some(Verdict {
+    fn voices(&self, call: &CallView<'_>, run: &RunView<'_>) -> [Option<Verdict<'_>>; 4] {
+        let tool = call.tool;
+        let grant = (!tool.granted).then_some(Verdict {
             action: Action::Deny,
             rule: RuleId::Grant,
-            reason: "The bundle does not grant this tool.",
+            reason: "The bundle does not grant this tool.".into(),
         });
-        if call.kind == ToolKind::Control {
+        if tool.is_control() {
             let review = Verdict {
                 action: Action::Allow,
                 rule: RuleId::Review,
-                reason: "The tool acts on nothing and is never held.",
+                reason: "The tool acts on nothing and is never held.".into(),
             };
             return [grant, None, Some(review), None];
         }
-        let floor = floor(call);
+        let floor = floor(tool);
         // A floor says all that a review could say.
-        let review = floor.is_none().then(|| self.review(call));
-        [grant, self.rule(call), review, floor]
+        let review = floor.is_none().then(|| review(tool));
+        [grant, self.rule(call, run), review, floor]
     }
 
-    fn rule(&self, call: &CallView<'_>) -> Option<Verdict<'_>> {
-        if let Some(position) = self.patterns.first(call.registered, call.model_name) {
-            let Judged {
-                index,
-                action,
-                reason,
-            } = &self.rules[position];
+    fn rule(&self, call: &CallView<'_>, run: &RunView<'_>) -> Option<Verdict<'_>> {
+        let facts = Facts {
+            tool: call.tool,
+            text: call.args,
+            args: OnceCell::new(),
+            run,
+        };
+        for judged in call
+            .tool
+            .rules
+            .iter()
+            .map(|position| &self.rules[*position])
+        {
+            if when::missed(&judged.rule, &facts).is_some() {
+                continue;
+            }
+            let mut first_reason = None;
+            let lifted = judged.rule.unless.iter().any(|alternative| {
+                match unless::lifts(alternative, &facts) {
+                    Ok(()) => true,
+                    Err(why) => {
+                        first_reason.get_or_insert(why);
+                        false
+                    }
+                }
+            });
+            if lifted {
+                continue;
+            }
+            let reason = match first_reason {
+                None => Cow::Borrowed(&*judged.reason),
+                Some(why) => {
+                    let says = judged.reason.trim_end_matches('.');
+                    Cow::Owned(format!("{says}, since {why}."))
+                }
+            };
             return Some(Verdict {
-                action: *action,
-                rule: RuleId::Rule(*index),
+                action: judged.rule.action,
+                rule: judged.id,
                 reason,
             });
         }
-        let (action, reason) = match (self.default, call.kind) {
+        self.default_verdict(call.tool.kind)
+    }
+
+    fn default_verdict(&self, kind: ToolKind) -> Option<Verdict<'_>> {
+        let (action, reason) = match (self.default, kind) {
             (Some(Action::Allow), _) => (Action::Allow, "No rule matches; the default allows."),
             (Some(Action::Ask), _) => (
                 Action::Ask,
@@ -268,7 +352,7 @@ impl Rules {
             ),
             (
                 None,
-                ToolKind::Builtin | ToolKind::Control | ToolKind::Endpoint | ToolKind::Agent,
+                ToolKind::Builtin | ToolKind::Control | ToolKind::Endpoint(_) | ToolKind::Agent,
             ) => {
                 return None;
             }
@@ -276,34 +360,33 @@ impl Rules {
         Some(Verdict {
             action,
             rule: RuleId::Default,
-            reason,
+            reason: reason.into(),
         })
     }
+}
 
-    fn review(&self, call: &CallView<'_>) -> Verdict<'static> {
-        let marked = self.mark(call.registered, call.model_name, |marks| marks.review);
-        let (action, reason) = match (marked, default_review(call)) {
-            (Some(Review::Required), _) => (
-                Action::Ask,
-                "The bundle requires a review of each call of this tool.",
-            ),
-            (Some(Review::NotRequired), _) => {
-                (Action::Allow, "The bundle requires no review of this tool.")
-            }
-            (None, Review::Required) => (
-                Action::Ask,
-                "Each call of this tool is reviewed unless the bundle says otherwise.",
-            ),
-            (None, Review::NotRequired) => (
-                Action::Allow,
-                "The tool needs no review unless the bundle requires one.",
-            ),
-        };
-        Verdict {
-            action,
-            rule: RuleId::Review,
-            reason,
+fn review(tool: &Tool) -> Verdict<'static> {
+    let (action, reason) = match (tool.review, default_review(tool)) {
+        (Some(Review::Required), _) => (
+            Action::Ask,
+            "The bundle requires a review of each call of this tool.",
+        ),
+        (Some(Review::NotRequired), _) => {
+            (Action::Allow, "The bundle requires no review of this tool.")
         }
+        (None, Review::Required) => (
+            Action::Ask,
+            "Each call of this tool is reviewed unless the bundle says otherwise.",
+        ),
+        (None, Review::NotRequired) => (
+            Action::Allow,
+            "The tool needs no review unless the bundle requires one.",
+        ),
+    };
+    Verdict {
+        action,
+        rule: RuleId::Review,
+        reason: reason.into(),
     }
 }
 
@@ -319,39 +402,49 @@ fn lookup_order(glob: &Glob) -> (bool, std::cmp::Reverse<usize>) {
 }
 
 /// What the review table says where a bundle says nothing (S5.5).
-fn default_review(call: &CallView<'_>) -> Review {
-    match call.kind {
+fn default_review(tool: &Tool) -> Review {
+    match tool.kind {
         ToolKind::Builtin => {
-            Builtin::from_name(call.registered).map_or(Review::Required, Builtin::default_review)
+            Builtin::from_name(&tool.registered).map_or(Review::Required, Builtin::default_review)
         }
-        ToolKind::Control | ToolKind::Mcp | ToolKind::Endpoint | ToolKind::Agent => {
+        ToolKind::Control | ToolKind::Mcp | ToolKind::Endpoint(_) | ToolKind::Agent => {
             Review::NotRequired
         }
     }
 }
 
-fn floor(call: &CallView<'_>) -> Option<Verdict<'static>> {
-    let builtin = Builtin::from_name(call.registered).filter(|_| call.kind == ToolKind::Builtin)?;
+fn floor(tool: &Tool) -> Option<Verdict<'static>> {
+    let builtin =
+        Builtin::from_name(&tool.registered).filter(|_| tool.kind == ToolKind::Builtin)?;
     builtin.has_floor().then_some(Verdict {
         action: Action::Ask,
         rule: RuleId::Floor,
-        reason: "The tool acts on the world outside and is always reviewed.",
+        reason: "The tool acts on the world outside and is always reviewed.".into(),
     })
 }
 
-fn rule_reason(index: usize, tool: &Glob, action: Action) -> String {
-    let says = match action {
+fn rule_reason(id: RuleId, rule: &Rule) -> String {
+    let says = match rule.action {
         Action::Allow => "allows this tool",
         Action::Ask => "asks for a person's approval",
         Action::Deny => "denies this tool",
     };
-    format!("Rule {index} of the bundle, for `{tool}`, {says}.")
+    let tool = &rule.tool;
+    let when = rule.when.in_words();
+    match id {
+        RuleId::Preset(preset, index) => {
+            format!("Rule {index} of the preset `{preset}`, for `{tool}`{when}, {says}.")
+        }
+        RuleId::Rule(index) => format!("Rule {index} of the bundle, for `{tool}`{when}, {says}."),
+        RuleId::Grant | RuleId::Default | RuleId::Review | RuleId::Floor => String::new(),
+    }
 }
 
 impl fmt::Display for RuleId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Grant => f.write_str("grant"),
+            Self::Preset(preset, index) => write!(f, "preset:{preset}#{index}"),
             Self::Rule(index) => write!(f, "rules#{index}"),
             Self::Default => f.write_str("default"),
             Self::Review => f.write_str("review"),
@@ -368,3 +461,5 @@ impl Serialize for RuleId {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tool_tests;

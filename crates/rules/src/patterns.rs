@@ -1,4 +1,4 @@
-//! An ordered list of patterns, and which of them matches a tool first.
+//! An ordered list of patterns, and which of them match a tool.
 //!
 //! Exact names are looked up in a map, so their number costs next to nothing;
 //! only patterns with a star are tried one by one. All exact names that can
@@ -17,43 +17,20 @@ pub(crate) struct Patterns {
 }
 
 impl Patterns {
-    pub(crate) fn first(&self, registered: &str, model_name: &str) -> Option<usize> {
-        self.first_where(registered, model_name, |_| true)
-    }
-
-    /// The lowest position of a pattern that matches and is wanted.
-    pub(crate) fn first_where(
-        &self,
-        registered: &str,
-        model_name: &str,
-        wanted: impl Fn(usize) -> bool,
-    ) -> Option<usize> {
+    /// The positions of all patterns that match, in order.
+    pub(crate) fn all(&self, registered: &str, model_name: &str) -> Vec<usize> {
         let names = Names::new(registered, model_name);
         let hit =
-            |(position, glob): &&(usize, Glob)| wanted(*position) && glob.matches_names(&names);
-        let under = |key: &str| {
-            self.exact
-                .get(key)
-                .and_then(|same| same.iter().find(hit))
-                .map(|(position, _)| *position)
-        };
-        let mut exact = under(model_name);
-        if !self.exact.is_empty() && !names.is_plain() {
-            exact = [exact, under(&plain_form(registered))]
-                .into_iter()
-                .flatten()
-                .min();
+            |(position, glob): &(usize, Glob)| glob.matches_names(&names).then_some(*position);
+        let under = |key: &str| self.exact.get(key).into_iter().flatten().filter_map(hit);
+        let mut found: Vec<usize> = self.globs.iter().filter_map(hit).collect();
+        found.extend(under(model_name));
+        if !names.is_plain() {
+            found.extend(under(&plain_form(registered)));
         }
-        let end = exact.unwrap_or(usize::MAX);
-        let before = self
-            .globs
-            .iter()
-            .take_while(|(position, _)| *position < end);
-        before
-            .into_iter()
-            .find(hit)
-            .map(|(position, _)| *position)
-            .or(exact)
+        found.sort_unstable();
+        found.dedup();
+        found
     }
 }
 
@@ -91,12 +68,13 @@ mod tests {
             let names = crate::ToolNames::assign(tools.iter().cloned());
             for (registered, model) in names.iter() {
                 for model in [model, registered] {
-                    let expected = globs.iter().position(|glob| glob.matches(registered, model));
-                    prop_assert_eq!(index.first(registered, model), expected);
-                    let odd = globs.iter().enumerate().position(|(position, glob)| {
-                        position % 2 == 1 && glob.matches(registered, model)
-                    });
-                    prop_assert_eq!(index.first_where(registered, model, |p| p % 2 == 1), odd);
+                    let expected: Vec<usize> = globs
+                        .iter()
+                        .enumerate()
+                        .filter(|(_, glob)| glob.matches(registered, model))
+                        .map(|(position, _)| position)
+                        .collect();
+                    prop_assert_eq!(index.all(registered, model), expected);
                 }
             }
         }

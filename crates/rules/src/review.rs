@@ -7,6 +7,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::bundle::{ArgRole, Effect};
+
 /// Whether a person looks at each call of a tool before it runs (S5.5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -80,6 +82,42 @@ impl Builtin {
                 Review::NotRequired
             }
             Self::SendEmail => Review::Required,
+        }
+    }
+
+    /// What the tool does to the world (S5.9).
+    #[must_use]
+    pub fn effect(self) -> Effect {
+        match self {
+            Self::ReadDoc => Effect::Read,
+            Self::FetchUrl => Effect::Outward,
+            Self::CreateArtifact | Self::DraftReply | Self::SendEmail => Effect::Write,
+        }
+    }
+
+    /// Whether outsiders have a say in what it returns (S5.8). A page of documentation counts as
+    /// theirs unless the bundle says otherwise.
+    #[must_use]
+    pub fn untrusted_output(self) -> bool {
+        match self {
+            Self::ReadDoc | Self::FetchUrl => true,
+            Self::CreateArtifact | Self::DraftReply | Self::SendEmail => false,
+        }
+    }
+
+    /// What its arguments are for (S5.9).
+    #[must_use]
+    pub fn roles(self) -> &'static [(&'static str, ArgRole)] {
+        match self {
+            Self::CreateArtifact => &[
+                ("name", ArgRole::Label),
+                ("mime_type", ArgRole::Free),
+                ("content", ArgRole::Content),
+            ],
+            Self::ReadDoc | Self::FetchUrl => &[("url", ArgRole::Destination)],
+            Self::DraftReply | Self::SendEmail => {
+                &[("subject", ArgRole::Content), ("body", ArgRole::Content)]
+            }
         }
     }
 

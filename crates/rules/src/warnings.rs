@@ -2,15 +2,14 @@
 //!
 //! Warnings never refuse. Each is shown by `deploy` and by `deploy --validate`.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use crate::bundle::{Builtin, Bundle, Rule};
+use crate::bundle::{Builtin, Bundle, Review, Rule, Transport, When};
 use crate::glob::Glob;
-use crate::judge::CONTROL_TOOLS;
+use crate::judge::{CONTROL_TOOLS, Method, Rules, START_AGENT};
 use crate::names::plain_form;
-
-/// The tool that starts another agent (S3.6).
-const START_AGENT: &str = "start_agent";
+use crate::trust::Trust;
 
 /// Something in a bundle that is worth a second look.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,6 +20,10 @@ pub struct BundleWarning {
     /// - `bundle.unknown_server`: a rule speaks of a server that the bundle
     ///   lacks
     /// - `bundle.rule_cannot_match`: a rule that no call ever reaches
+    /// - `bundle.unknown_slug`: a grant of an operation that its catalogue lacks
+    /// - `bundle.grants_all`: a grant of a whole catalogue (S3.3)
+    /// - `bundle.change_unreviewed`: a grant of an operation that changes data, without a review
+    ///   (S5.5)
     pub code: &'static str,
     /// The key, such as `permissions.rules[2]`.
     pub path: String,
@@ -47,12 +50,11 @@ pub fn warnings(bundle: &Bundle) -> Vec<BundleWarning> {
                 .to_owned(),
         });
     }
-    let rules = bundle
-        .permissions
-        .as_ref()
-        .map_or(&[][..], |permissions| &permissions.rules);
+    let permissions = bundle.permissions.as_ref();
+    let rules = permissions.map_or(&[][..], |permissions| &permissions.rules);
     for (index, rule) in rules.iter().enumerate() {
         let odd = nothing_to_match(bundle, &rule.tool)
+            .or_else(|| impossible(&rule.when))
             .or_else(|| shadowed(rules, index).map(|by| shadow_message(rule, &rules[by], by)));
         found.extend(odd.map(|(code, message)| BundleWarning {
             code,
@@ -61,6 +63,101 @@ pub fn warnings(bundle: &Bundle) -> Vec<BundleWarning> {
         }));
     }
     found
+}
+
+/// The names of all secrets that a bundle refers to (S3.10), for whoever knows which are set.
+#[must_use]
+pub fn secrets(bundle: &Bundle) -> BTreeSet<String> {
+    let mut texts: Vec<&str> = Vec::new();
+    for server in bundle.servers.values() {
+        match &server.transport {
+            Transport::Stdio { command, env } => {
+                texts.extend(command.iter().chain(env.values()).map(String::as_str));
+            }
+            Transport::Http { url, headers } => {
+                texts.push(url);
+                texts.extend(headers.values().map(String::as_str));
+            }
+        }
+    }
+    let notify = bundle
+        .permissions
+        .as_ref()
+        .and_then(|permissions| permissions.notify.as_ref());
+    texts.extend(notify.map(|notify| notify.url.as_str()));
+    let mut names: BTreeSet<String> = texts.into_iter().flat_map(referred).collect();
+    names.extend(notify.and_then(|notify| notify.secret.clone()));
+    names
+}
+
+/// The names in the references of a text: `${secret:NAME}`.
+fn referred(text: &str) -> Vec<String> {
+    text.split("${secret:")
+        .skip(1)
+        .filter_map(|rest| rest.split_once('}'))
+        .map(|(name, _)| name.to_owned())
+        .collect()
+}
+
+/// What is odd about the grant of an imported catalogue's operations, given those that it has
+/// (S3.3, S5.11). `path` is the key of the grant's list; `operations` are slugs and methods.
+#[must_use]
+pub fn grant_warnings(
+    bundle: &Bundle,
+    path: &str,
+    catalogue: &str,
+    grant: &[String],
+    operations: &BTreeMap<String, Method>,
+) -> Vec<BundleWarning> {
+    let rules = Rules::compile(bundle);
+    let mut found = Vec::new();
+    for (index, slug) in grant.iter().enumerate() {
+        let warning = |code, message| BundleWarning {
+            code,
+            path: format!("{path}[{index}]"),
+            message,
+        };
+        if slug == "*" {
+            let message = format!(
+                "the role is then all that stands between the agent and every operation of \
+                 `{catalogue}`"
+            );
+            found.push(warning("bundle.grants_all", message));
+            continue;
+        }
+        let Some(method) = operations.get(slug) else {
+            let message = format!("the catalogue `{catalogue}` has no operation `{slug}`");
+            found.push(warning("bundle.unknown_slug", message));
+            continue;
+        };
+        let registered = format!("{catalogue}.{slug}");
+        let review = rules.tool(&registered, &plain_form(&registered)).review;
+        if *method != Method::Read && review != Some(Review::Required) {
+            let message = format!("`{registered}` changes data, and nobody reviews its calls");
+            found.push(warning("bundle.change_unreviewed", message));
+        }
+    }
+    found
+}
+
+/// Why the conditions of a rule never hold.
+fn impossible(when: &When) -> Option<(&'static str, String)> {
+    let why = if when.trust_below == Some(Trust::Untrusted) {
+        "no run is below untrusted".to_owned()
+    } else if let (Some(trust), Some(below)) = (when.trust, when.trust_below)
+        && trust >= below
+    {
+        format!("no run is {trust} and below {below}")
+    } else if when.effect.as_ref().is_some_and(BTreeSet::is_empty) {
+        "no tool's effect is one of none".to_owned()
+    } else {
+        let (place, _) = when.args.iter().find(|(_, condition)| {
+            matches!((condition.min, condition.max), (Some(min), Some(max)) if min > max)
+                || condition.one_of.as_ref().is_some_and(Vec::is_empty)
+        })?;
+        format!("no value of `{place}` meets its condition")
+    };
+    Some(("bundle.rule_cannot_match", why))
 }
 
 /// Why no tool that this bundle can have is meant by a pattern.
@@ -102,13 +199,17 @@ fn speaks_of(tool: &Glob, server: &str) -> bool {
     tool.may_match_under(&registered) || tool.may_match_under(&plain_form(&registered))
 }
 
-/// The rule that always decides before this one: a stricter one whose pattern
-/// covers this one's, or an earlier one that is the same.
+/// The rule that always decides before this one: a stricter one whose pattern covers this one's and
+/// that has no conditions, or an earlier one that is the same.
 fn shadowed(rules: &[Rule], index: usize) -> Option<usize> {
     let rule = &rules[index];
     rules.iter().enumerate().position(|(other, by)| {
-        (by.action > rule.action && by.tool.covers(&rule.tool)) || (other < index && by == rule)
+        (by.action > rule.action && always_before(by, rule)) || (other < index && by == rule)
     })
+}
+
+fn always_before(by: &Rule, rule: &Rule) -> bool {
+    by.tool.covers(&rule.tool) && by.when == When::default() && by.unless.is_empty()
 }
 
 fn shadow_message(rule: &Rule, by: &Rule, index: usize) -> (&'static str, String) {
@@ -227,6 +328,69 @@ mod tests {
             [
                 "permissions.rules[1]: the bundle has no server `x`, so `x.y` matches nothing \
               (bundle.unknown_server)"
+            ]
+        );
+    }
+
+    #[test]
+    fn s5_11_a_rule_whose_conditions_never_hold() {
+        for (when, warned_of) in [
+            ("{trustBelow: untrusted}", true),
+            ("{trust: trusted, trustBelow: trusted}", true),
+            ("{trust: untrusted, trustBelow: trusted}", false),
+            ("{effect: []}", true),
+            ("{args: {a: {min: 2, max: 1}}}", true),
+            ("{args: {a: {min: 1, max: 1}}}", false),
+            ("{args: {a: {oneOf: []}}}", true),
+        ] {
+            let found = warned(&format!(
+                "role: r\npermissions: {{rules: [{{tool: '*', action: ask, when: {when}}}]}}"
+            ));
+            assert_eq!(found.len(), usize::from(warned_of), "{when}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn s5_11_a_rule_with_conditions_hides_no_other() {
+        let rules = |deny: &str| {
+            warned(&format!(
+                "role: r\npermissions: {{rules: [{{tool: '*', action: ask}}, {{tool: '*', action: deny{deny}}}]}}"
+            ))
+        };
+        assert_eq!(rules(""), ["bundle.rule_cannot_match permissions.rules[0]"]);
+        assert!(rules(", when: {trustBelow: trusted}").is_empty());
+        assert!(rules(", unless: {args: {a: {from: [task]}}}").is_empty());
+    }
+
+    #[test]
+    fn s3_10_the_secrets_that_a_bundle_names() {
+        let bundle =
+            Bundle::parse("name: a\npermissions: {notify: {url: 'http://h', secret: HOOK_KEY}}")
+                .unwrap();
+        assert_eq!(secrets(&bundle), BTreeSet::from(["HOOK_KEY".to_owned()]));
+        assert_eq!(referred("a ${secret:K} b ${secret:L}${secret:"), ["K", "L"]);
+    }
+
+    #[test]
+    fn s3_3_s5_11_odd_grants_of_a_catalogue() {
+        let bundle = Bundle::parse("name: a\ntools: {shop.refund: {review: required}}").unwrap();
+        let operations = BTreeMap::from([
+            ("get_order".to_owned(), Method::Read),
+            ("refund".to_owned(), Method::Write),
+            ("drop".to_owned(), Method::Delete),
+        ]);
+        let grant = ["get_order", "refund", "drop", "refnd", "*"].map(str::to_owned);
+        let found: Vec<String> =
+            grant_warnings(&bundle, "endpoints[0].grant", "shop", &grant, &operations)
+                .iter()
+                .map(|warning| format!("{} {}", warning.code, warning.path))
+                .collect();
+        assert_eq!(
+            found,
+            [
+                "bundle.change_unreviewed endpoints[0].grant[2]",
+                "bundle.unknown_slug endpoints[0].grant[3]",
+                "bundle.grants_all endpoints[0].grant[4]",
             ]
         );
     }

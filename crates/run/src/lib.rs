@@ -17,6 +17,8 @@ mod actor;
 mod chain;
 mod digest;
 mod failure;
+#[cfg(feature = "hooks")]
+pub mod hooks;
 mod id;
 pub mod limits;
 mod money;
@@ -37,15 +39,16 @@ pub use id::{
 pub use money::{BadMoney, Currency, Money, Price};
 pub use state::{
     ActionStatus, Answer, ApprovalOutcome, Call, Clearance, Corrupt, Decision, DecisionItem,
-    Effect, Finished, HeldCall, Input, Judgement, ModelFailure, Next, Outcome, Phase, Placeholder,
-    Proposed, Refusal, Response, Ruling, RunState, Start, Status, Target, ToolOutput, WaitFor,
+    Effect, Finished, HeldCall, Input, Judgement, Lowered, ModelFailure, Next, Outcome, Phase,
+    Placeholder, Proposed, Refusal, Response, Ruling, RunState, Start, Status, Target, ToolOutput,
+    WaitFor, Words,
 };
 pub use step::{
     AssistantMessage, AwaitingApproval, AwaitingInput, Cancelled, Completion, DenyCause, EndedBy,
-    Failed, IdempotencyKey, ModelFailover, RepeatLoop, Retried, Source, SpendingCap, Step,
+    Failed, IdempotencyKey, Marks, ModelFailover, RepeatLoop, Retried, Source, SpendingCap, Step,
     StepError, StepKind, TakenOver, Thinking, Tick, ToolApproved, ToolBlocked, ToolCall,
-    ToolDenied, ToolOutcome, ToolResult, ToolStarted, ToolsListed, TriggerReceived, Trust, Usage,
-    UserMessage, Verdict,
+    ToolDenied, ToolOutcome, ToolResult, ToolStarted, ToolsListed, TriggerReceived, Trust,
+    TrustLowered, Usage, UserMessage, Verdict,
 };
 pub use summary::summarise;
 pub use time::{Month, Timestamp};

@@ -327,6 +327,44 @@ pub struct ToolStarted {
     pub worker: WorkerId,
     /// Whether it may be sent again when its outcome is unknown (S4.5).
     pub idempotent: bool,
+    /// Whether what it returns may be an outsider's words (S5.8).
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub untrusted_output: bool,
+    /// Whether what it returns is secret (S5.9).
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub sensitive_output: bool,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+fn is_false(flag: &bool) -> bool {
+    !flag
+}
+
+/// What a tool is marked with, as far as a run has to know it when it calls the tool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Marks {
+    /// Whether a call may be sent again when its outcome is unknown (S4.5).
+    pub idempotent: bool,
+    /// Whether what it returns may be an outsider's words: it lowers the run's trust (S5.8).
+    pub untrusted_output: bool,
+    /// Whether what it returns is secret (S5.9).
+    pub sensitive_output: bool,
+}
+
+/// The run is trusted less from here on (S5.7, S5.8).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TrustLowered {
+    /// The call whose result may be an outsider's words.
+    pub call: CallId,
+    /// Its tool as registered.
+    pub tool: String,
+    /// How far the run was trusted.
+    pub from: Trust,
+    /// How far it is trusted now.
+    pub to: Trust,
 }
 
 /// Another worker goes on with a run whose lease was not given back.
@@ -594,6 +632,7 @@ steps! {
     ToolApproved(ToolApproved) = "tool_approved" v 1,
     ToolDenied(ToolDenied) = "tool_denied" v 1,
     ToolStarted(ToolStarted) = "tool_started" v 1,
+    TrustLowered(TrustLowered) = "trust_lowered" v 1,
     TakenOver(TakenOver) = "taken_over" v 1,
     ToolResult(ToolResult) = "tool_result" v 1,
     RepeatLoop(RepeatLoop) = "repeat_loop" v 1,

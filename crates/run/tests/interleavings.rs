@@ -296,11 +296,18 @@ impl World {
                 ruling: match ruling {
                     0 | 1 => Ruling::Allow {
                         rule: "rules#0".into(),
-                        idempotent: false,
+                        marks: Marks {
+                            untrusted_output: *ruling == 1,
+                            ..Marks::default()
+                        },
                     },
                     2 => Ruling::Allow {
                         rule: "rules#0".into(),
-                        idempotent: true,
+                        marks: Marks {
+                            idempotent: true,
+                            sensitive_output: true,
+                            ..Marks::default()
+                        },
                     },
                     3 | 4 => Ruling::Ask {
                         rule: "default".into(),
@@ -345,7 +352,11 @@ impl World {
         self.take(Input::Execute {
             call,
             worker,
-            idempotent: which.is_multiple_of(2),
+            marks: Marks {
+                idempotent: which.is_multiple_of(2),
+                untrusted_output: which.is_multiple_of(3),
+                ..Marks::default()
+            },
         })
     }
 
@@ -522,6 +533,7 @@ impl World {
         self.check_history();
         self.check_last_word();
         self.check_executions();
+        self.check_trust();
         self.check_chain();
     }
 
@@ -565,6 +577,32 @@ impl World {
                 );
             }
         }
+    }
+
+    /// S5.7, S5.8: trust is lowered once, right after the first call whose result may be an outsider's
+    /// words was sent, and never rises.
+    fn check_trust(&self) {
+        let mut trust = self.state.trigger().trust;
+        let mut secret = false;
+        let mut sent = None;
+        for step in &self.steps {
+            if let Some(call) = sent.take() {
+                let Step::TrustLowered(lowered) = &step.step else {
+                    panic!("{call} was sent and trust stays {trust:?}");
+                };
+                assert_eq!((&lowered.call, lowered.from), (call, trust));
+                assert!(lowered.to < trust, "trust never rises");
+                trust = lowered.to;
+            }
+            if let Step::ToolStarted(started) = &step.step {
+                secret |= started.sensitive_output;
+                if started.untrusted_output && trust > Trust::Untrusted {
+                    sent = Some(&started.call);
+                }
+            }
+        }
+        assert_eq!(self.state.trust(), trust);
+        assert_eq!(self.state.secret_read(), secret);
     }
 
     /// Nothing is sent without an allow or an approval of the same digest, and only what is declared

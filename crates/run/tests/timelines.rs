@@ -320,7 +320,10 @@ fn ask() -> Ruling {
 fn allow(idempotent: bool) -> Ruling {
     Ruling::Allow {
         rule: "rules#0".into(),
-        idempotent,
+        marks: Marks {
+            idempotent,
+            ..Marks::default()
+        },
     }
 }
 
@@ -377,7 +380,10 @@ fn scripted() -> Vec<Line> {
     run.take(Input::Execute {
         call: CallId::of(1, 1),
         worker: worker("w2"),
-        idempotent: true,
+        marks: Marks {
+            idempotent: true,
+            ..Marks::default()
+        },
     });
     run.output("call_1_1", "w2", "{\"id\":\"A-17\",\"name\":\"Ada\"}");
     run.respond(&[], Some("only the half of it"));
@@ -401,7 +407,7 @@ fn scripted() -> Vec<Line> {
     run.take(Input::Execute {
         call: CallId::of(2, 1),
         worker: worker("w2"),
-        idempotent: false,
+        marks: Marks::default(),
     });
     run.take(Input::TakenOver {
         worker: worker("w3"),

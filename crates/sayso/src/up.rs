@@ -73,7 +73,7 @@ pub(crate) async fn start(options: UpOptions) -> anyhow::Result<Running> {
     let telemetry = if options.quiet {
         None
     } else {
-        Some(telemetry::init(&config.telemetry, "sayso")?)
+        Some(telemetry::init(&config.telemetry, "up")?)
     };
     let shutdown = CancellationToken::new();
     let Some(adapters) = Adapters::embedded(&config, &shutdown).await? else {

@@ -1,57 +1,84 @@
 //! Starts, cancels and retries.
 
-use sayso_driver::{Decided, StartOutcome, TakenTick, WriteError, Wrote, start, start_at, write};
+use sayso_driver::{
+    Decided, Herald, Journal, StartOutcome, TakenTick, WriteError, Wrote, start, start_at, write,
+};
 use sayso_run::{
-    AgentName, Digest, IdempotencyKey, Input, Namespace, PrincipalId, Refusal, RevisionId, RunId,
-    RunState, Source, Start, TaskId, Tick, Timestamp, TriggerReceived, Trust,
+    AgentName, ChainKey, Digest, IdempotencyKey, Input, Namespace, PrincipalId, Refusal,
+    RevisionId, RunId, RunState, Source, Start, TaskId, Tick, Timestamp, TriggerReceived, Trust,
 };
 use uuid::Uuid;
 
-use crate::Scheduler;
-
 /// A start as it was asked for.
-#[derive(Debug)]
-pub(crate) struct NewRun {
-    pub(crate) namespace: Namespace,
-    pub(crate) agent: AgentName,
-    pub(crate) revision: RevisionId,
-    pub(crate) principal: PrincipalId,
-    pub(crate) trust: Trust,
-    pub(crate) input: String,
-    pub(crate) started: Started,
-    pub(crate) idempotency_key: Option<String>,
-    pub(crate) traceparent: Option<String>,
+#[derive(Debug, Clone)]
+pub struct NewRun {
+    /// The id that the run gets, and that of its task.
+    pub ids: (RunId, TaskId),
+    /// The caller's namespace.
+    pub namespace: Namespace,
+    /// The agent.
+    pub agent: AgentName,
+    /// Its revision now.
+    pub revision: RevisionId,
+    /// Who asks, or stands behind what does.
+    pub principal: PrincipalId,
+    /// How far the origin is trusted.
+    pub trust: Trust,
+    /// What is asked.
+    pub input: String,
+    /// What makes it start.
+    pub origin: StartOrigin,
+    /// The caller's key.
+    pub idempotency_key: Option<String>,
+    /// W3C trace context.
+    pub traceparent: Option<String>,
 }
 
 /// What makes a run start.
-#[derive(Debug)]
-pub(crate) struct Started {
-    pub(crate) source: Source,
-    /// The webhook, or the schedule.
-    pub(crate) trigger: Option<String>,
-    pub(crate) tick: Option<Tick>,
+#[derive(Debug, Clone, Default)]
+pub enum StartOrigin {
+    /// Somebody asks for it.
+    #[default]
+    Asked,
+    /// A call of this webhook.
+    Webhook(String),
+    /// A schedule, as in `30 2 * * * Europe/Berlin`, and its tick.
+    Schedule(String, TakenTick),
 }
 
 /// Who asks for a change of a run, and how far they reach.
-#[derive(Debug)]
-pub(crate) struct Asker {
-    pub(crate) namespace: Namespace,
-    pub(crate) principal: PrincipalId,
+#[derive(Debug, Clone)]
+pub struct Asker {
+    /// Their namespace.
+    pub namespace: Namespace,
+    /// Who they are.
+    pub principal: PrincipalId,
     /// Whether they may act on runs that others started.
-    pub(crate) reaches_all: bool,
+    pub reaches_all: bool,
 }
 
-/// Stores a run as `pending`; a worker is woken for it (S1.1). With a tick the run is stored only if
-/// its schedule still stands at it.
-pub(crate) async fn admit(
-    scheduler: &Scheduler,
-    new: NewRun,
-    tick: Option<TakenTick>,
-) -> Result<StartOutcome, WriteError> {
+/// Ids for a new run and its task.
+pub(crate) fn new_ids() -> (RunId, TaskId) {
     let run =
         RunId::new(format!("run_{}", Uuid::now_v7().simple())).expect("a UUID makes a valid id");
     let task =
         TaskId::new(format!("task_{}", Uuid::now_v7().simple())).expect("a UUID makes a valid id");
+    (run, task)
+}
+
+/// Stores a run as `pending`; a worker is woken for it (S1.1). The run of a tick is stored only if the
+/// schedule still stands at it.
+///
+/// # Errors
+///
+/// As [`sayso_driver::start()`] and [`start_at()`].
+pub async fn admit<J: Journal, H: Herald>(
+    journal: &J,
+    herald: &H,
+    key: &ChainKey,
+    new: NewRun,
+) -> Result<StartOutcome, WriteError> {
+    let (run, task) = new.ids;
     let idempotency = new.idempotency_key.map(|key| IdempotencyKey {
         key,
         request: Digest::of_parts(&[
@@ -60,31 +87,45 @@ pub(crate) async fn admit(
             new.input.as_bytes(),
         ]),
     });
+    let (source, trigger, new_tick) = match new.origin {
+        StartOrigin::Asked => (Source::Start, None, None),
+        StartOrigin::Webhook(name) => (Source::Webhook, Some(name), None),
+        StartOrigin::Schedule(times, tick) => (Source::Cron, Some(times), Some(tick)),
+    };
+    let tick = new_tick.as_ref().map(|taken| Tick {
+        due_at: taken.due_at,
+        skipped: taken.skipped,
+    });
     let trigger = TriggerReceived {
         task,
         namespace: new.namespace,
         agent: new.agent,
         revision: new.revision,
-        source: new.started.source,
+        source,
         input: new.input,
         principal: new.principal,
         trust: new.trust,
-        trigger: new.started.trigger,
-        tick: new.started.tick,
+        trigger,
+        tick,
         idempotency,
         traceparent: new.traceparent,
     };
-    let (store, herald, key) = (&scheduler.store, &*scheduler.herald, &scheduler.key);
     let new = Start { run, trigger };
-    match tick {
-        None => start(store, herald, key, new).await,
-        Some(tick) => start_at(store, herald, key, new, tick).await,
+    match new_tick {
+        None => start(journal, herald, key, new).await,
+        Some(tick) => start_at(journal, herald, key, new, tick).await,
     }
 }
 
 /// Cancels a run (S1.4).
-pub(crate) async fn cancel(
-    scheduler: &Scheduler,
+///
+/// # Errors
+///
+/// As [`sayso_driver::write()`].
+pub async fn cancel<J: Journal, H: Herald>(
+    journal: &J,
+    herald: &H,
+    key: &ChainKey,
     asker: Asker,
     run: &RunId,
     reason: Option<String>,
@@ -98,7 +139,7 @@ pub(crate) async fn cancel(
             reason.as_deref().unwrap_or_default().as_bytes(),
         ]),
     });
-    change(scheduler, &asker, run, || Input::Cancel {
+    change(journal, herald, key, &asker, run, || Input::Cancel {
         by: asker.principal.clone(),
         reason: reason.clone(),
         idempotency: idempotency.clone(),
@@ -107,19 +148,27 @@ pub(crate) async fn cancel(
 }
 
 /// Retries a failed run by hand (S1.5).
-pub(crate) async fn retry(
-    scheduler: &Scheduler,
+///
+/// # Errors
+///
+/// As [`sayso_driver::write()`].
+pub async fn retry<J: Journal, H: Herald>(
+    journal: &J,
+    herald: &H,
+    key: &ChainKey,
     asker: Asker,
     run: &RunId,
 ) -> Result<Wrote, WriteError> {
-    change(scheduler, &asker, run, || Input::Retry {
+    change(journal, herald, key, &asker, run, || Input::Retry {
         by: asker.principal.clone(),
     })
     .await
 }
 
-async fn change(
-    scheduler: &Scheduler,
+async fn change<J: Journal, H: Herald>(
+    journal: &J,
+    herald: &H,
+    key: &ChainKey,
     asker: &Asker,
     run: &RunId,
     input: impl Fn() -> Input + Send + Sync,
@@ -131,14 +180,7 @@ async fn change(
             not_after: None,
         })
     };
-    let written = write(
-        &scheduler.store,
-        &*scheduler.herald,
-        &scheduler.key,
-        run,
-        decide,
-    )
-    .await;
+    let written = write(journal, herald, key, run, decide).await;
     written.map_err(|error| hide_foreign(error, run))
 }
 

@@ -11,7 +11,7 @@ use sayso_wire::internal::{
 use tonic::{Request, Response, Status};
 
 use crate::Scheduler;
-use crate::admit::{Asker, NewRun, Started, admit, cancel, retry};
+use crate::admit::{Asker, NewRun, StartOrigin, admit, cancel, new_ids, retry};
 
 pub(crate) struct Api(pub(crate) Scheduler);
 
@@ -22,25 +22,28 @@ impl SchedulerService for Api {
         request: Request<StartRunRequest>,
     ) -> Result<Response<StartRunResponse>, Status> {
         let request = request.into_inner();
-        let source = Source::try_from(request.source()).map_err(unsaid)?;
+        let source = Source::try_from(request.source()).map_err(|_| unsaid())?;
         let caller = required(request.caller)?;
-        let started = Started {
-            source,
-            trigger: not_empty(request.trigger),
-            tick: None,
+        let origin = match source {
+            Source::Webhook => StartOrigin::Webhook(request.trigger),
+            Source::Start => StartOrigin::Asked,
+            // Ticks are taken here, and by nobody who has to ask for it.
+            Source::Cron => return Err(unsaid().into()),
         };
         let new = NewRun {
+            ids: new_ids(),
             namespace: name("caller.namespace", Namespace::new(&caller.namespace))?,
             agent: name("agent", AgentName::new(&request.agent))?,
             revision: name("revision_id", RevisionId::new(&request.revision_id))?,
             principal: name("caller.principal", PrincipalId::new(&caller.principal))?,
             trust: trust(&caller)?,
             input: request.input,
-            started,
+            origin,
             idempotency_key: not_empty(request.idempotency_key),
             traceparent: not_empty(request.traceparent),
         };
-        let outcome = admit(&self.0, new, None).await.map_err(refused)?;
+        let (store, herald, key) = self.0.pen();
+        let outcome = admit(store, herald, key, new).await.map_err(refused)?;
         Ok(Response::new(StartRunResponse {
             run_id: outcome.run.to_string(),
             task_id: outcome.task.to_string(),
@@ -57,9 +60,10 @@ impl SchedulerService for Api {
         let asker = asker(request.caller)?;
         let run = name("run_id", RunId::new(&request.run_id))?;
         let key = not_empty(request.idempotency_key);
-        let wrote = cancel(&self.0, asker, &run, not_empty(request.reason), key)
-            .await
-            .map_err(refused)?;
+        let reason = not_empty(request.reason);
+        let (store, herald, chain) = self.0.pen();
+        let cancelling = cancel(store, herald, chain, asker, &run, reason, key);
+        let wrote = cancelling.await.map_err(refused)?;
         Ok(Response::new(CancelRunResponse {
             run_status: sayso_wire::v1::RunStatus::from(wrote.state.status()).into(),
             last_sequence: wrote.state.seq(),
@@ -73,7 +77,9 @@ impl SchedulerService for Api {
         let request = request.into_inner();
         let asker = asker(request.caller)?;
         let run = name("run_id", RunId::new(&request.run_id))?;
-        let wrote = retry(&self.0, asker, &run).await.map_err(refused)?;
+        let (store, herald, key) = self.0.pen();
+        let retrying = retry(store, herald, key, asker, &run);
+        let wrote = retrying.await.map_err(refused)?;
         Ok(Response::new(RetryRunResponse {
             run_status: sayso_wire::v1::RunStatus::from(wrote.state.status()).into(),
             last_sequence: wrote.state.seq(),
@@ -111,7 +117,7 @@ fn trust(caller: &Caller) -> Result<Trust, Coded> {
     })
 }
 
-fn unsaid(_: sayso_wire::word::Unsaid) -> Coded {
+fn unsaid() -> Coded {
     Coded::new(
         Kind::Invalid,
         "request.invalid",

@@ -6,11 +6,11 @@
 
 use futures::StreamExt;
 use sayso_driver::{AppendError, TakenTick, WriteError};
-use sayso_run::{Source, Tick, Timestamp, Trust};
+use sayso_run::{Timestamp, Trust};
 use sayso_store::{DatabaseError, DueSchedule};
 
 use crate::Scheduler;
-use crate::admit::{NewRun, Started, admit};
+use crate::admit::{NewRun, StartOrigin, admit, new_ids};
 
 /// Schedules looked at in one sweep; the rest come with the next.
 const BATCH: u32 = 500;
@@ -44,24 +44,19 @@ async fn start(scheduler: &Scheduler, due: DueSchedule, now: Timestamp) {
     };
     let DueSchedule { schedule, revision } = due;
     let new = NewRun {
+        ids: new_ids(),
         namespace: schedule.namespace,
         agent: schedule.agent,
         revision,
         principal: schedule.changed_by,
         trust: Trust::Trusted,
         input: schedule.input,
-        started: Started {
-            source: Source::Cron,
-            trigger: Some(format!("{} {}", schedule.cron, schedule.timezone)),
-            tick: Some(Tick {
-                due_at: taken.due_at,
-                skipped: taken.skipped,
-            }),
-        },
+        origin: StartOrigin::Schedule(format!("{} {}", schedule.cron, schedule.timezone), taken),
         idempotency_key: None,
         traceparent: sayso_service::telemetry::propagate::traceparent(),
     };
-    match admit(scheduler, new, Some(taken)).await {
+    let (store, herald, key) = scheduler.pen();
+    match admit(store, herald, key, new).await {
         Ok(outcome) => tracing::info!(schedule = id, run = %outcome.run, "a tick started a run"),
         // Another scheduler was first, or a deploy has changed the schedule.
         Err(WriteError::Append(AppendError::Conflict(_))) => {}

@@ -33,6 +33,8 @@ mod client;
 mod error;
 mod feedback;
 mod pauses;
+mod policy;
+mod roles;
 mod runs;
 mod tokens;
 mod watch;

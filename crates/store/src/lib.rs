@@ -36,6 +36,8 @@ mod record;
 mod roles;
 mod runs;
 mod schedules;
+#[cfg(feature = "simulated")]
+pub mod simulated;
 mod sweep;
 #[cfg(feature = "testing")]
 pub mod testing;
@@ -59,7 +61,7 @@ pub use namespaces::Namespaces;
 pub use open::{OpenError, Store, StoreConfig};
 pub use page::{ListError, Page, PageRequest};
 pub use pauses::{PauseRow, Pauses};
-pub use roles::{RoleRow, Roles, UNRESTRICTED};
+pub use roles::{Attached, Removed, RoleRow, Roles, UNRESTRICTED};
 pub use runs::{RunFilter, Runs, StoredStep, VerifyError};
 pub use schedules::{DueSchedule, ScheduleRow, Schedules};
 pub use sweep::{RunRef, StatusCount, Sweep};

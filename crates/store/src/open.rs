@@ -325,6 +325,13 @@ impl Journal for Store {
         let standing = self.budgets().standing(namespace, self.now()).await;
         standing.map_err(|error| LoadError::Unavailable(error.to_string()))
     }
+
+    async fn catch_up(&self) -> Result<(), LoadError> {
+        let looked = self.sync_clock().await;
+        looked
+            .map(|_| ())
+            .map_err(|error| LoadError::Unavailable(error.to_string()))
+    }
 }
 
 /// Brings the schema up. A schema that a newer version has already extended is left as it is: it

@@ -75,8 +75,20 @@ codes! {
     BUDGET_NOT_FOUND = "budget.not_found";
     /// It is not paused.
     PAUSE_NOT_FOUND = "pause.not_found";
+    /// The namespace has no such role.
+    ROLE_NOT_FOUND = "role.not_found";
+    /// An agent has the role; give it another one first.
+    ROLE_IN_USE = "role.in_use";
+    /// The role `unrestricted` can be neither changed nor removed.
+    ROLE_UNRESTRICTED = "role.unrestricted";
     /// The bundle has mistakes; the field violations list them.
     BUNDLE_INVALID = "bundle.invalid";
+    /// The arguments of a call to explain are not JSON.
+    POLICY_BAD_ARGUMENTS = "policy.bad_arguments";
+    /// The cases beside a bundle have mistakes; the field violations list them.
+    POLICY_BAD_CASES = "policy.bad_cases";
+    /// The run has no such call, or it was of a tool that the run did not have.
+    POLICY_NO_CALL = "policy.no_call";
     /// The namespace has no such token.
     TOKEN_NOT_FOUND = "token.not_found";
     /// A live token of the namespace has that name.
@@ -120,6 +132,8 @@ mod tests {
             "request.",
             "approval.",
             "agent.",
+            "role.",
+            "policy.",
             "token.",
             "page.",
             "database.",

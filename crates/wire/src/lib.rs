@@ -14,6 +14,7 @@ pub mod code;
 pub mod decision;
 pub mod events;
 pub mod json;
+pub mod shown;
 pub mod step;
 pub mod subjects;
 pub mod time;

@@ -102,6 +102,11 @@ words! {
         Done = "done",
         Refused = "refused",
     }
+    PolicyAction {
+        Allow = "allow",
+        Ask = "ask",
+        Deny = "deny",
+    }
     FeedbackSource {
         Approval = "approval",
     }
@@ -223,6 +228,7 @@ mod tests {
             LogLevel "LOG_LEVEL_",
             AuditOutcome "AUDIT_OUTCOME_",
             FeedbackSource "FEEDBACK_SOURCE_",
+            PolicyAction "POLICY_ACTION_",
         );
     }
 

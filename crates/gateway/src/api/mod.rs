@@ -7,6 +7,8 @@ mod audit;
 mod budgets;
 mod feedback;
 mod pauses;
+mod policy;
+mod roles;
 mod runs;
 mod tokens;
 
@@ -23,6 +25,8 @@ use sayso_wire::v1::audit_service_server::AuditServiceServer;
 use sayso_wire::v1::budget_service_server::BudgetServiceServer;
 use sayso_wire::v1::feedback_service_server::FeedbackServiceServer;
 use sayso_wire::v1::pause_service_server::PauseServiceServer;
+use sayso_wire::v1::policy_service_server::PolicyServiceServer;
+use sayso_wire::v1::role_service_server::RoleServiceServer;
 use sayso_wire::v1::run_service_server::RunServiceServer;
 use sayso_wire::v1::token_service_server::TokenServiceServer;
 use tonic::Status;
@@ -32,10 +36,12 @@ use crate::Shared;
 use crate::auth::{Guarded, Reach, Session};
 
 /// The names of the services, as gRPC health knows them.
-pub(crate) const SERVICES: [&str; 8] = [
+pub(crate) const SERVICES: [&str; 10] = [
     "sayso.v1.RunService",
     "sayso.v1.ApprovalService",
     "sayso.v1.AgentService",
+    "sayso.v1.RoleService",
+    "sayso.v1.PolicyService",
     "sayso.v1.FeedbackService",
     "sayso.v1.TokenService",
     "sayso.v1.AuditService",
@@ -70,6 +76,8 @@ pub(crate) fn routes(shared: &Arc<Shared>) -> Routes {
         .add_service(guarded!(RunServiceServer))
         .add_service(guarded!(ApprovalServiceServer))
         .add_service(guarded!(AgentServiceServer))
+        .add_service(guarded!(RoleServiceServer))
+        .add_service(guarded!(PolicyServiceServer))
         .add_service(guarded!(FeedbackServiceServer))
         .add_service(guarded!(TokenServiceServer))
         .add_service(guarded!(AuditServiceServer))

@@ -7,8 +7,8 @@
 //! | cancel, reply to, retry a run | `operator` | `submit` |
 //! | decide, respond | `approver` | |
 //! | list agents | `submit`, `read`, `approver`, `operator` | |
-//! | read and validate bundles, agents' logs, feedback, pauses, the budget | `read`, `approver`, `operator` | |
-//! | deploy, pause, resume, set and remove the budget | `operator` | |
+//! | read, validate, explain, test and replay bundles, roles, agents' logs, feedback, pauses, the budget | `read`, `approver`, `operator` | |
+//! | deploy; make, change, remove, attach and detach roles; pause, resume; set and remove the budget | `operator` | |
 //! | read and verify the audit log | `operator` | |
 //! | tokens | `admin` | |
 //!
@@ -99,6 +99,15 @@ pub const METHODS: &[Access] = &[
         READERS,
         Scopes::NONE,
     ),
+    needs("/sayso.v1.RoleService/PutRole", OPERATOR, Scopes::NONE),
+    needs("/sayso.v1.RoleService/GetRole", READERS, Scopes::NONE),
+    needs("/sayso.v1.RoleService/ListRoles", READERS, Scopes::NONE),
+    needs("/sayso.v1.RoleService/DeleteRole", OPERATOR, Scopes::NONE),
+    needs("/sayso.v1.RoleService/AttachRole", OPERATOR, Scopes::NONE),
+    needs("/sayso.v1.RoleService/DetachRole", OPERATOR, Scopes::NONE),
+    needs("/sayso.v1.PolicyService/ExplainCall", READERS, Scopes::NONE),
+    needs("/sayso.v1.PolicyService/TestPolicy", READERS, Scopes::NONE),
+    needs("/sayso.v1.PolicyService/ReplayRuns", READERS, Scopes::NONE),
     needs(
         "/sayso.v1.FeedbackService/ListFeedback",
         READERS,

@@ -10,9 +10,8 @@ use std::fmt::Write;
 use maud::{Escaper, Markup, Render, html};
 use prost_types::Timestamp as Sent;
 use sayso_run::Timestamp;
+use sayso_wire::shown::is_hidden;
 use sayso_wire::time::from_timestamp;
-
-use crate::show::is_invisible;
 
 /// How much of a long text a page shows unless all of it is asked for, in bytes.
 pub(super) const LONG: usize = 16 * 1024;
@@ -52,7 +51,7 @@ impl Render for Shown<'_> {
         let mut rest = &self.text[..end];
         while let Some(first) = rest.chars().next() {
             let blanks = length(rest, is_blank);
-            let plain = length(rest, |char| !is_blank(char) && !is_invisible(char));
+            let plain = length(rest, |char| !is_blank(char) && !is_hidden(char));
             let taken = match () {
                 () if blanks >= BLANKS => {
                     mark(html, format_args!("{blanks} blanks"));

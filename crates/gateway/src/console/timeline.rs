@@ -152,6 +152,9 @@ fn told(read: Step, step: &v1::RunStep, calls: &Calls) -> Entry {
             };
             Entry::of(html! { (tool(&it.call)) " was sent" (by) "." })
         }
+        Step::TrustLowered(it) => Entry::of(html! {
+            "From here on the run is " (it.to.as_str()) ": what " (tool(&it.call)) " returns may be an outsider's words."
+        }),
         Step::TakenOver(it) => {
             let sentence =
                 html! { "Another worker took the run over: " (shown(it.worker.as_str())) "." };

@@ -11,8 +11,8 @@ use sayso_gateway::tokens::{self, NewToken};
 use sayso_gateway::{Gateway, GatewayConfig, GatewayParts};
 use sayso_herald::Herald;
 use sayso_run::{
-    Actor, Answer, ChainKey, ChainKeys, Digest, Input, Judgement, Namespace, PrincipalId, Proposed,
-    Ruling, RunId, ToolOutcome, ToolOutput, ToolSetId, Trust, Usage, WorkerId,
+    Actor, Answer, ChainKey, ChainKeys, Digest, Input, Judgement, Marks, Namespace, PrincipalId,
+    Proposed, Ruling, RunId, ToolOutcome, ToolOutput, ToolSetId, Trust, Usage, WorkerId,
 };
 use sayso_service::config::Key;
 use sayso_service::error::Coded;
@@ -346,7 +346,7 @@ impl House {
     pub(crate) async fn allow(&self, run: &RunId) -> Wrote {
         let ruling = Ruling::Allow {
             rule: "rules#1".into(),
-            idempotent: false,
+            marks: Marks::default(),
         };
         self.judge(run, &ruling).await
     }
@@ -359,7 +359,7 @@ impl House {
             self.write(run, |_| Input::Execute {
                 call: call.id.clone(),
                 worker: worker(),
-                idempotent: false,
+                marks: Marks::default(),
             })
             .await;
         }

@@ -45,7 +45,8 @@ impl Herald for Silent {
     fn published(&self, _: &RunId) -> Option<u64> {
         None
     }
-    fn wake(&self, _: &RunRow, _: &'static str) {}
+    fn announce_again(&self, _: &RunRow, _: u64, _: Vec<Written>) {}
+    fn wake(&self, _: &Namespace, _: &RunId, _: &'static str) {}
     fn trace(&self, _: &tracing::Span, _: &str) {}
     fn delta(&self, _: &RunId, _: u32, _: Option<&str>) {}
 }

@@ -66,6 +66,10 @@ pub(super) fn size<S: Serializer>(value: &Option<u64>, serializer: S) -> Result<
     }
 }
 
+pub(super) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
 /// The first unit of which a value is a whole multiple; the last unit is 1.
 fn largest_that_divides<const N: usize>(
     value: u128,

@@ -24,6 +24,7 @@ pub(super) struct Fields<'n> {
     path: String,
     left: BTreeMap<&'n str, &'n Node>,
     known: Vec<&'static str>,
+    taken: bool,
 }
 
 impl<'n> At<'n> {
@@ -34,11 +35,11 @@ impl<'n> At<'n> {
         }
     }
 
-    fn wrong_type<T>(&self, report: &mut Report, expected: &str) -> Option<T> {
+    pub(super) fn wrong_type<T>(&self, report: &mut Report, expected: &str) -> Option<T> {
         let message = match self.node {
             Node::Null if self.path.is_empty() => "the bundle is empty".to_owned(),
             Node::Null => format!("{expected} is expected; leave the key out if there is none"),
-            Node::Number if expected == "a text" => {
+            Node::Number(_) if expected == "a text" => {
                 "a text is expected, not a number: put it in quotes".to_owned()
             }
             other => format!("{expected} is expected, not {}", other.kind()),
@@ -111,7 +112,7 @@ impl<'n> At<'n> {
     pub(super) fn flag(&self, report: &mut Report) -> Option<bool> {
         match self.node {
             Node::Bool(value) => Some(*value),
-            Node::Null | Node::Number | Node::Text(_) | Node::List(_) | Node::Map(_) => {
+            Node::Null | Node::Number(_) | Node::Text(_) | Node::List(_) | Node::Map(_) => {
                 self.wrong_type(report, "true or false")
             }
         }
@@ -164,6 +165,7 @@ impl<'n> At<'n> {
             path: self.path.clone(),
             left,
             known: Vec::new(),
+            taken: false,
         })
     }
 }
@@ -173,6 +175,7 @@ impl<'n> Fields<'n> {
     pub(super) fn take(&mut self, key: &'static str) -> Option<At<'n>> {
         self.known.push(key);
         let node = self.left.remove(key)?;
+        self.taken = true;
         Some(At {
             node,
             path: join(&self.path, key),
@@ -187,6 +190,11 @@ impl<'n> Fields<'n> {
             report.add("bundle.missing_field", &self.path, message);
         }
         found
+    }
+
+    /// Whether the mapping had any of the fields that were asked for.
+    pub(super) fn any_taken(&self) -> bool {
+        self.taken
     }
 
     /// Refuses fields that are decided but not done by this version.

@@ -11,11 +11,17 @@
 //! canonical form, so a stored revision keeps its meaning if a default changes.
 
 mod canonical;
+mod conditions;
 mod error;
 mod fields;
 mod json;
+mod marks;
 mod node;
 mod parse;
+mod parse_permissions;
+mod parse_tools;
+mod plain;
+mod pointer;
 mod text;
 mod triggers;
 mod yaml;
@@ -25,7 +31,14 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+pub use conditions::{
+    Alternative, Preset, Provenance, Rule, Scalar, ValueCondition, ValueSource, When,
+};
 pub use error::{BundleError, BundleErrors, MAX_REPORTED};
+pub use marks::{ArgRole, Effect, RoleMark, ToolMarks};
+pub use plain::to_json;
+pub use pointer::Pointer;
+pub(crate) use pointer::Step;
 pub use text::{is_agent_name, is_secret_name};
 pub use triggers::{CronTrigger, HookTrust, Trigger, WebhookTrigger};
 
@@ -112,58 +125,16 @@ pub enum Transport {
     },
 }
 
-/// What a tool does to the world (S5.9).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Effect {
-    /// Changes nothing and sends nothing that the caller chose.
-    Read,
-    /// A read that sends something to a destination of the caller's choosing.
-    Outward,
-    /// Changes something.
-    Write,
-    /// Changes something that cannot be undone.
-    Destructive,
-}
-
-/// What a bundle says about the tools that one pattern matches.
-///
-/// Each mark is looked up by itself: see [`crate::Rules::tool`].
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-#[non_exhaustive]
-pub struct ToolMarks {
-    /// Whether a person looks at each call first (S5.5).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub review: Option<Review>,
-    /// What the tool does to the world (S5.9).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub effect: Option<Effect>,
-    /// Whether running a call twice is as good as running it once (S4.5).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub idempotent: Option<bool>,
-    /// How long a call may take (S3.8).
-    #[serde(
-        skip_serializing_if = "Option::is_none",
-        serialize_with = "canonical::duration"
-    )]
-    pub timeout: Option<Duration>,
-    /// The most bytes of a result that are kept (S3.8).
-    #[serde(
-        rename = "maxResult",
-        skip_serializing_if = "Option::is_none",
-        serialize_with = "canonical::size"
-    )]
-    pub max_result_bytes: Option<u64>,
-}
-
 /// The `permissions` block (S5.2).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Permissions {
-    /// The verdict where no rule matches; `ask` unless the file says otherwise
-    /// (S5.3).
+    /// Rules that stand before the file's own in each class (S5.9).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub preset: Option<Preset>,
+    /// The verdict where no rule matches; unless the file says otherwise, `allow`
+    /// with a preset and `ask` without (S5.3, S5.9).
     pub default: Action,
     /// The rules in file order; `rules#N` is the one at index N.
     pub rules: Vec<Rule>,
@@ -173,16 +144,6 @@ pub struct Permissions {
     /// Where new approvals are announced (S8.1).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub notify: Option<Notify>,
-}
-
-/// One permission rule (S5.2).
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
-pub struct Rule {
-    /// The tools that it speaks of.
-    pub tool: Glob,
-    /// What it says of them.
-    pub action: Action,
 }
 
 /// What happens to a call: runs, waits for a person, or does not run (S5.1).
@@ -263,5 +224,7 @@ impl Bundle {
     }
 }
 
+#[cfg(test)]
+mod condition_tests;
 #[cfg(test)]
 mod tests;

@@ -11,7 +11,8 @@ use super::{MAX_BUNDLE, json, yaml};
 pub(super) enum Node {
     Null,
     Bool(bool),
-    Number,
+    /// A number's own digits.
+    Number(String),
     Text(String),
     List(Vec<Node>),
     Map(Vec<Entry>),
@@ -30,7 +31,7 @@ impl Node {
         match self {
             Self::Null => "nothing",
             Self::Bool(_) => "true or false",
-            Self::Number => "a number",
+            Self::Number(_) => "a number",
             Self::Text(_) => "a text",
             Self::List(_) => "a list",
             Self::Map(_) => "a mapping",
@@ -42,7 +43,7 @@ impl Entry {
     pub(super) fn new(key: Node, value: Node) -> Self {
         let key = match key {
             Node::Text(key) => Ok(key),
-            Node::Null | Node::Bool(_) | Node::Number | Node::List(_) | Node::Map(_) => {
+            Node::Null | Node::Bool(_) | Node::Number(_) | Node::List(_) | Node::Map(_) => {
                 Err(key.kind())
             }
         };

@@ -3,22 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::error::{BundleErrors, Report};
-use super::fields::{At, Fields, quote};
+use super::fields::{At, quote};
+use super::parse_permissions::permissions;
+use super::parse_tools::tools;
 use super::triggers::triggers;
-use super::{
-    Action, Builtin, Bundle, DEFAULT_APPROVAL_TIMEOUT, DEFAULT_TIER, Effect, Notify, Permissions,
-    Review, Rule, Server, ToolMarks, Transport, node, text,
-};
-use crate::glob::Glob;
+use super::{Builtin, Bundle, DEFAULT_TIER, Server, Transport, node, text};
 
 const AGENT_NAME: &str = "a name of 1 to 63 characters of a-z, 0-9 and `-`";
 const PART_NAME: &str = "a name of 1 to 63 letters, digits, `_` and `-`";
-const ACTIONS: [(&str, Action); 3] = [
-    ("allow", Action::Allow),
-    ("ask", Action::Ask),
-    ("deny", Action::Deny),
-];
-
 pub(super) fn bundle(text: &str) -> Result<Bundle, BundleErrors> {
     let tree = node::read(text)?;
     let mut report = Report::default();
@@ -241,7 +233,7 @@ fn header(name: &str, value: &str) -> PairChecked {
 }
 
 /// Refuses a reference to a stored secret, which would be sent as it stands.
-fn without_secret(report: &mut Report, at: &At<'_>) -> Option<()> {
+pub(super) fn without_secret(report: &mut Report, at: &At<'_>) -> Option<()> {
     if let node::Node::Text(text) = at.node
         && text.contains("${secret:")
     {
@@ -253,132 +245,8 @@ fn without_secret(report: &mut Report, at: &At<'_>) -> Option<()> {
     Some(())
 }
 
-fn link(report: &mut Report, at: &At<'_>) -> Option<String> {
+pub(super) fn link(report: &mut Report, at: &At<'_>) -> Option<String> {
     at.parsed(report, "bundle.bad_url", |text| {
         text::url(text).map(|()| text.to_owned())
     })
-}
-
-fn tools(report: &mut Report, at: &At<'_>) -> Option<Vec<(Glob, ToolMarks)>> {
-    let mut tools = Vec::new();
-    for (key, item) in at.entries(report)? {
-        let glob = Glob::new(key)
-            .map_err(|bad| {
-                let message = format!("{}: {bad}", quote(key));
-                report.add("bundle.bad_glob", &item.path, message);
-            })
-            .ok();
-        let Some(marks) = marks(report, &item, glob.as_ref()) else {
-            continue;
-        };
-        tools.extend(glob.map(|glob| (glob, marks)));
-    }
-    Some(tools)
-}
-
-fn marks(report: &mut Report, at: &At<'_>, glob: Option<&Glob>) -> Option<ToolMarks> {
-    let mut fields = at.fields(report)?;
-    let review = review(report, &mut fields, glob);
-    let effect = fields.take("effect").and_then(|at| {
-        let words = [
-            ("read", Effect::Read),
-            ("outward", Effect::Outward),
-            ("write", Effect::Write),
-            ("destructive", Effect::Destructive),
-        ];
-        at.word(report, &words)
-    });
-    let idempotent = fields.take("idempotent").and_then(|at| at.flag(report));
-    let timeout = fields
-        .take("timeout")
-        .and_then(|at| at.parsed(report, "bundle.bad_duration", text::duration));
-    let max_result_bytes = fields
-        .take("maxResult")
-        .and_then(|at| at.parsed(report, "bundle.bad_size", text::size));
-    fields.refuse(
-        report,
-        &["roles", "returns", "untrustedOutput", "sensitiveOutput"],
-    );
-    fields.finish(report);
-    Some(ToolMarks {
-        review,
-        effect,
-        idempotent,
-        timeout,
-        max_result_bytes,
-    })
-}
-
-/// The review mark; one that would clear a floor is refused, whether or not
-/// the tool is granted, and also where a glob covers it among others (S5.5).
-fn review(report: &mut Report, fields: &mut Fields<'_>, glob: Option<&Glob>) -> Option<Review> {
-    let at = fields.take("review")?;
-    let words = [Review::Required, Review::NotRequired].map(|review| (review.as_str(), review));
-    let review = at.word(report, &words)?;
-    if review == Review::NotRequired {
-        let floors = Builtin::ALL
-            .into_iter()
-            .filter(|builtin| builtin.has_floor());
-        for name in floors.map(Builtin::name) {
-            if glob.is_some_and(|glob| glob.matches(name, name)) {
-                let message = format!("`{name}` is always reviewed, and nothing clears that");
-                report.add("bundle.floor_cleared", &at.path, message);
-            }
-        }
-    }
-    Some(review)
-}
-
-fn permissions(report: &mut Report, at: &At<'_>) -> Option<Permissions> {
-    let mut fields = at.fields(report)?;
-    fields.refuse(report, &["preset"]);
-    let default = fields
-        .take("default")
-        .and_then(|at| at.word(report, &ACTIONS));
-    let rules = fields.take("rules").and_then(|at| rules(report, &at));
-    let approval_timeout = fields
-        .take("approvalTimeout")
-        .and_then(|at| at.parsed(report, "bundle.bad_duration", text::duration));
-    let notify = fields.take("notify").and_then(|at| notify(report, &at));
-    fields.finish(report);
-    Some(Permissions {
-        default: default.unwrap_or(Action::Ask),
-        rules: rules.unwrap_or_default(),
-        approval_timeout: approval_timeout.unwrap_or(DEFAULT_APPROVAL_TIMEOUT),
-        notify,
-    })
-}
-
-fn rules(report: &mut Report, at: &At<'_>) -> Option<Vec<Rule>> {
-    let items = at.list(report)?;
-    Some(items.iter().filter_map(|item| rule(report, item)).collect())
-}
-
-fn rule(report: &mut Report, at: &At<'_>) -> Option<Rule> {
-    let mut fields = at.fields(report)?;
-    let tool = fields
-        .require(report, "tool")
-        .and_then(|at| at.parsed(report, "bundle.bad_glob", Glob::new));
-    let action = fields
-        .require(report, "action")
-        .and_then(|at| at.word(report, &ACTIONS));
-    fields.refuse(report, &["when", "unless", "approvers", "escalate"]);
-    fields.finish(report);
-    Some(Rule {
-        tool: tool?,
-        action: action?,
-    })
-}
-
-fn notify(report: &mut Report, at: &At<'_>) -> Option<Notify> {
-    let mut fields = at.fields(report)?;
-    let url = fields
-        .require(report, "url")
-        .and_then(|at| without_secret(report, &at).and_then(|()| link(report, &at)));
-    let secret = fields.take("secret").and_then(|at| {
-        let form = "the name of a secret: 1 to 64 letters, digits and `_`";
-        at.text_like(report, "bundle.bad_name", text::is_secret_name, form)
-    });
-    fields.finish(report);
-    Some(Notify { url: url?, secret })
 }

@@ -28,7 +28,7 @@ permissions:
 "#;
 
 /// The mistakes of a bundle, as `code path`.
-fn mistakes(text: &str) -> Vec<String> {
+pub(super) fn mistakes(text: &str) -> Vec<String> {
     let errors = Bundle::parse(text).expect_err(text);
     errors
         .errors()
@@ -38,7 +38,7 @@ fn mistakes(text: &str) -> Vec<String> {
 }
 
 /// The one mistake in a bundle that is fine but for the lines given.
-fn mistake(lines: &str) -> String {
+pub(super) fn mistake(lines: &str) -> String {
     let found = mistakes(&format!("name: a\n{lines}"));
     assert_eq!(found.len(), 1, "{lines}: {found:?}");
     found.into_iter().next().unwrap()
@@ -111,11 +111,11 @@ tools:
   "shop.[ab]": { timeout: 20 }
   "shop.x": { timeout: soon, maxResult: 1KB, review: maybe }
 permissions:
-  preset: strict
+  preset: stern
   default: perhaps
   rules:
     - { tool: "git.*" }
-    - { tool: "a?", action: ask, when: { trust: trusted } }
+    - { tool: "a?", action: ask, when: { trust: high } }
     - allow everything
   approvalTimeout: 0s
 name: again
@@ -136,11 +136,11 @@ name: again
             "bundle.unknown_value tools[\"shop.x\"].review",
             "bundle.bad_duration tools[\"shop.x\"].timeout",
             "bundle.bad_size tools[\"shop.x\"].maxResult",
-            "bundle.unsupported permissions.preset",
+            "bundle.unknown_value permissions.preset",
             "bundle.unknown_value permissions.default",
             "bundle.missing_field permissions.rules[0]",
             "bundle.bad_glob permissions.rules[1].tool",
-            "bundle.unsupported permissions.rules[1].when",
+            "bundle.unknown_value permissions.rules[1].when.trust",
             "bundle.wrong_type permissions.rules[2]",
             "bundle.bad_duration permissions.approvalTimeout",
             "bundle.unsupported docs",
@@ -157,17 +157,6 @@ fn what_is_not_done_is_refused_by_its_key_never_ignored() {
         ("agents: [b]", "agents"),
         ("summary: model", "summary"),
         ("builtins: [send_email]", "builtins[0]"),
-        ("permissions: {preset: light}", "permissions.preset"),
-        ("tools: {x.y: {roles: {}}}", "tools[\"x.y\"].roles"),
-        ("tools: {x.y: {returns: {}}}", "tools[\"x.y\"].returns"),
-        (
-            "tools: {x.y: {untrustedOutput: false}}",
-            "tools[\"x.y\"].untrustedOutput",
-        ),
-        (
-            "tools: {x.y: {sensitiveOutput: true}}",
-            "tools[\"x.y\"].sensitiveOutput",
-        ),
         (
             "servers: {s: {command: [x, '${secret:K}']}}",
             "servers.s.command[1]",
@@ -195,7 +184,7 @@ fn what_is_not_done_is_refused_by_its_key_never_ignored() {
             "{lines}"
         );
     }
-    for key in ["when", "unless", "approvers", "escalate"] {
+    for key in ["approvers", "escalate"] {
         let lines = format!("permissions: {{rules: [{{tool: x, action: ask, {key}: {{}}}}]}}");
         assert_eq!(
             mistake(&lines),

@@ -33,6 +33,14 @@ pub(super) fn is_part_name(text: &str) -> bool {
             .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'))
 }
 
+/// Whether a text can name a kind of thing: `[A-Za-z0-9_.-]{1,64}`.
+pub(super) fn is_kind(text: &str) -> bool {
+    (1..=64).contains(&text.len())
+        && text
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.'))
+}
+
 /// A duration such as `500ms`, `30s`, `10m`, `1h` or `7d`, above zero.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
     let (number, unit) = number_and_unit(text)

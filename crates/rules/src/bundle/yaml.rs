@@ -142,7 +142,7 @@ impl Reader {
             (Node::Map(entries), Some(key)) => entries.push(Entry::new(key, node)),
             (Node::Map(_), None) => *key = Some(node),
             (Node::List(items), _) => items.push(node),
-            (Node::Null | Node::Bool(_) | Node::Number | Node::Text(_), _) => {
+            (Node::Null | Node::Bool(_) | Node::Number(_) | Node::Text(_), _) => {
                 unreachable!("only lists and mappings are begun")
             }
         }
@@ -162,7 +162,8 @@ impl Reader {
 /// The bytes of a value's texts and one for each value.
 fn weight(node: &Node) -> usize {
     1 + match node {
-        Node::Null | Node::Bool(_) | Node::Number => 0,
+        Node::Null | Node::Bool(_) => 0,
+        Node::Number(text) => text.len(),
         Node::Text(text) => text.len(),
         Node::List(items) => items.iter().map(weight).sum(),
         Node::Map(entries) => entries
@@ -178,7 +179,7 @@ fn plain(text: &str) -> Node {
         "" | "~" | "null" | "Null" | "NULL" => Node::Null,
         "true" | "True" | "TRUE" => Node::Bool(true),
         "false" | "False" | "FALSE" => Node::Bool(false),
-        _ if is_number(text) => Node::Number,
+        _ if is_number(text) => Node::Number(text.to_owned()),
         _ => Node::Text(text.to_owned()),
     }
 }
@@ -239,7 +240,7 @@ mod tests {
         for number in [
             "0", "-12", "+1", "1.5", ".5", "1e3", "0x1F", "0o17", ".inf", "-.Inf", ".nan",
         ] {
-            assert_eq!(value(number), Node::Number, "{number}");
+            assert_eq!(value(number), Node::Number(number.to_owned()), "{number}");
         }
         for word in [
             "yes",

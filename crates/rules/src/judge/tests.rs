@@ -2,8 +2,9 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::names::{ToolNames, plain_form};
+use crate::trust::Trust;
 
-fn rules(yaml: &str) -> Rules {
+pub(super) fn rules(yaml: &str) -> Rules {
     let text = format!("name: a\nrole: unrestricted\n{yaml}");
     Rules::compile(&Bundle::parse(&text).unwrap_or_else(|errors| panic!("{errors}")))
 }
@@ -16,15 +17,40 @@ fn with_rules(list: &[(&str, &str)]) -> Rules {
     rules(&format!("permissions: {{rules: [{}]}}", list.join(", ")))
 }
 
+pub(super) fn view<'t>(
+    registered: &'t str,
+    model_name: &'t str,
+    kind: ToolKind,
+    granted: bool,
+) -> ToolView<'t> {
+    ToolView {
+        registered,
+        model_name,
+        kind,
+        granted,
+        hints: Hints::default(),
+    }
+}
+
+/// The verdict on a call without arguments in a trusted run.
+pub(super) fn verdict<'r>(rules: &'r Rules, view: &ToolView<'_>) -> Verdict<'r> {
+    let tool = rules.resolve(view);
+    let (standing, index) = (Standing::new(Trust::Trusted), Index::default());
+    let call = CallView {
+        id: "1",
+        tool: &tool,
+        args: "{}",
+    };
+    let run = RunView {
+        standing: &standing,
+        index: &index,
+    };
+    rules.judge(&call, &run)
+}
+
 fn judge(rules: &Rules, kind: ToolKind, registered: &str) -> (Action, String) {
     let model_name = plain_form(registered);
-    let call = CallView {
-        registered,
-        model_name: &model_name,
-        kind,
-        granted: true,
-    };
-    let verdict = rules.judge(&call);
+    let verdict = verdict(rules, &view(registered, &model_name, kind, true));
     (verdict.action, verdict.rule.to_string())
 }
 
@@ -37,25 +63,23 @@ fn check(rules: &Rules, kind: ToolKind, registered: &str, action: Action, rule: 
 }
 
 use Action::{Allow, Ask, Deny};
-use ToolKind::{Agent, Builtin as BuiltinKind, Control, Endpoint, Mcp};
+use ToolKind::{Agent, Builtin as BuiltinKind, Control, Mcp};
+
+pub(super) const GET: ToolKind = ToolKind::Endpoint(Method::Read);
+pub(super) const POST: ToolKind = ToolKind::Endpoint(Method::Write);
 
 #[test]
 fn s5_1_what_is_not_granted_is_denied_before_anything_else() {
     let rules = with_rules(&[("*", "allow")]);
-    for kind in [BuiltinKind, Control, Mcp, Endpoint, Agent] {
-        let call = CallView {
-            registered: "x.y",
-            model_name: "x_y",
-            kind,
-            granted: false,
-        };
-        let verdict = rules.judge(&call);
+    for kind in [BuiltinKind, Control, Mcp, GET, POST, Agent] {
+        let view = view("x.y", "x_y", kind, false);
+        let verdict = verdict(&rules, &view);
         assert_eq!(
             (verdict.action, verdict.rule),
             (Deny, RuleId::Grant),
             "{kind:?}"
         );
-        assert!(rules.hidden(&call));
+        assert!(rules.hidden(&rules.resolve(&view)));
     }
 }
 
@@ -119,7 +143,7 @@ fn s5_3_b35_no_rule_matches_and_no_default_asks() {
     );
     check(
         &rules("permissions: {default: deny}"),
-        Endpoint,
+        GET,
         "shop.get",
         Deny,
         "default",
@@ -143,8 +167,8 @@ fn s5_3_within_a_class_the_first_rule_decides() {
 fn s5_4_without_a_permissions_block() {
     let rules = rules("tools: {shop.refund: {review: required}, git.log: {review: not_required}}");
     check(&rules, BuiltinKind, "create_artifact", Allow, "review");
-    check(&rules, Endpoint, "shop.get_order", Allow, "review");
-    check(&rules, Endpoint, "shop.refund", Ask, "review");
+    check(&rules, GET, "shop.get_order", Allow, "review");
+    check(&rules, POST, "shop.refund", Ask, "review");
     check(&rules, Agent, "start_agent", Allow, "review");
     check(&rules, Mcp, "git.status", Ask, "default");
     // A review that is not required loosens nothing.
@@ -230,14 +254,51 @@ fn s3_4_control_tools_are_never_held_whatever_rules_say() {
 #[test]
 fn s5_6_a_denied_tool_is_hidden_and_a_held_one_is_not() {
     let rules = with_rules(&[("*.delete_*", "deny"), ("*", "ask")]);
-    let call = |registered, model_name| CallView {
-        registered,
-        model_name,
-        kind: Mcp,
-        granted: true,
+    let hidden = |registered, model_name| {
+        rules.hidden(&rules.resolve(&view(registered, model_name, Mcp, true)))
     };
-    assert!(rules.hidden(&call("crm.delete_all", "crm_delete_all")));
-    assert!(!rules.hidden(&call("crm.read", "crm_read")));
+    assert!(hidden("crm.delete_all", "crm_delete_all"));
+    assert!(!hidden("crm.read", "crm_read"));
+}
+
+#[test]
+fn s5_6_only_what_is_denied_whatever_the_run_is_hidden() {
+    let hidden = |yaml: &str, kind: ToolKind| {
+        let rules = rules(yaml);
+        rules.hidden(&rules.resolve(&view("a.b", "a_b", kind, true)))
+    };
+    for (rule, expected) in [
+        ("{tool: '*', action: deny}", true),
+        ("{tool: '*', action: deny, when: {effect: [write]}}", true),
+        ("{tool: '*', action: deny, when: {effect: [read]}}", false),
+        (
+            "{tool: '*', action: deny, when: {trustBelow: operator}}",
+            false,
+        ),
+        (
+            "{tool: '*', action: deny, when: {args: {x: {equals: 1}}}}",
+            false,
+        ),
+        (
+            "{tool: '*', action: deny, when: {secretRead: false}}",
+            false,
+        ),
+        (
+            "{tool: '*', action: deny, unless: {args: {x: {from: [task]}}}}",
+            false,
+        ),
+    ] {
+        let yaml = format!("permissions: {{default: allow, rules: [{rule}]}}");
+        assert_eq!(hidden(&yaml, Mcp), expected, "{rule}");
+    }
+    assert!(hidden("permissions: {default: deny}", Mcp));
+    let exception =
+        "permissions: {default: deny, rules: [{tool: a.b, action: ask, when: {trust: operator}}]}";
+    assert!(!hidden(exception, Mcp));
+    let other =
+        "permissions: {default: deny, rules: [{tool: a.b, action: ask, when: {effect: [read]}}]}";
+    assert!(hidden(other, Mcp));
+    assert!(!hidden("permissions: {default: deny}", Control));
 }
 
 #[test]
@@ -263,14 +324,7 @@ fn b38_of_two_tools_with_one_plain_name_only_the_denied_one_is_denied() {
             let rules = with_rules(&[(denied, "deny"), (allowed, "allow")]);
             let action = |registered| {
                 let model_name = names.model_name(registered).unwrap();
-                rules
-                    .judge(&CallView {
-                        registered,
-                        model_name,
-                        kind: Mcp,
-                        granted: true,
-                    })
-                    .action
+                verdict(&rules, &view(registered, model_name, Mcp, true)).action
             };
             assert_eq!(action(denied), Deny);
             assert_eq!(action(allowed), Allow);
@@ -278,13 +332,8 @@ fn b38_of_two_tools_with_one_plain_name_only_the_denied_one_is_denied() {
         // The ambiguous spelling denies both: it cannot be escaped by a clash.
         let rules = with_rules(&[("crm_update_contact", "deny"), ("*", "allow")]);
         for (registered, model_name) in names.iter() {
-            let call = CallView {
-                registered,
-                model_name,
-                kind: Mcp,
-                granted: true,
-            };
-            assert_eq!(rules.judge(&call).action, Deny);
+            let view = view(registered, model_name, Mcp, true);
+            assert_eq!(verdict(&rules, &view).action, Deny);
         }
     }
 }
@@ -292,14 +341,20 @@ fn b38_of_two_tools_with_one_plain_name_only_the_denied_one_is_denied() {
 #[test]
 fn s5_12_explain_names_every_voice_and_each_speaks_one_sentence() {
     let rules = with_rules(&[("send_*", "allow")]);
+    let tool = rules.resolve(&view("send_email", "send_email", BuiltinKind, false));
+    let (standing, index) = (Standing::new(Trust::Trusted), Index::default());
     let call = CallView {
-        registered: "send_email",
-        model_name: "send_email",
-        kind: BuiltinKind,
-        granted: false,
+        id: "1",
+        tool: &tool,
+        args: "{}",
+    };
+    let run = RunView {
+        standing: &standing,
+        index: &index,
     };
     let said: Vec<String> = rules
-        .explain(&call)
+        .explain(&call, &run)
+        .voices
         .iter()
         .map(|voice| format!("{} {}: {}", voice.rule, voice.action, voice.reason))
         .collect();

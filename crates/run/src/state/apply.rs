@@ -6,14 +6,16 @@ use std::collections::BTreeMap;
 use thiserror::Error;
 
 use super::call::ApprovalOutcome;
-use super::{Call, Clearance, End, Entry, Finished, HeldCall, Outcome, Phase, RunState};
+use super::{
+    Call, Clearance, End, Entry, Finished, HeldCall, Lowered, Outcome, Phase, RunState, Words,
+};
 use crate::actor::Actor;
 use crate::chain::{Head, Recorded};
 use crate::digest::{CallDigest, Digest, Fingerprint};
 use crate::id::{CallId, PrincipalId, RunId};
 use crate::step::{
     AssistantMessage, Cancelled, DenyCause, Step, ToolApproved, ToolBlocked, ToolCall, ToolDenied,
-    ToolResult, ToolStarted, Usage, UserMessage,
+    ToolResult, ToolStarted, TrustLowered, Usage, UserMessage,
 };
 use crate::time::Timestamp;
 
@@ -68,6 +70,10 @@ impl RunState {
             announced: 0,
             goes_on: false,
             keys: BTreeMap::new(),
+            trust: trigger.trust,
+            trust_lowered: None,
+            secret_read: false,
+            words: Vec::new(),
             trigger: trigger.clone(),
         })
     }
@@ -133,7 +139,8 @@ impl RunState {
             Step::ToolBlocked(blocked) => self.tool_blocked(blocked, seq, at)?,
             Step::ToolApproved(approved) => self.tool_approved(&recorded.actor, approved, at)?,
             Step::ToolDenied(denied) => self.tool_denied(&recorded.actor, denied, seq, at)?,
-            Step::ToolStarted(started) => self.tool_started(started)?,
+            Step::ToolStarted(started) => self.tool_started(started, seq)?,
+            Step::TrustLowered(lowered) => self.trust_lowered(lowered, seq)?,
             Step::TakenOver(taken) => self.taken_over(taken),
             Step::ToolResult(result) => self.tool_result(result, seq)?,
             Step::RepeatLoop(repeated) => {
@@ -195,6 +202,13 @@ impl RunState {
                 content: message.text.clone(),
             };
             self.finish(call, outcome, seq)?;
+        }
+        if let Actor::Principal(by) = actor {
+            self.words.push(Words {
+                seq,
+                by: by.clone(),
+                text: message.text.clone(),
+            });
         }
         if message.answers.is_empty() {
             let entry = Entry::User(message.text.clone());
@@ -301,6 +315,8 @@ impl RunState {
             phase: Phase::Proposed,
             clearance: None,
             approval: None,
+            started_seq: None,
+            untrusted_output: false,
             unknown: false,
             placeheld: None,
         });
@@ -393,7 +409,7 @@ impl RunState {
         Ok(())
     }
 
-    fn tool_started(&mut self, step: &ToolStarted) -> Result<(), String> {
+    fn tool_started(&mut self, step: &ToolStarted, seq: u64) -> Result<(), String> {
         let person_needed = step.approval.is_some();
         let call = self.call_in(&step.call, |phase| match phase {
             Phase::Proposed => !person_needed,
@@ -414,7 +430,25 @@ impl RunState {
             worker: step.worker.clone(),
             idempotent: step.idempotent,
         };
+        call.started_seq.get_or_insert(seq);
+        call.untrusted_output = step.untrusted_output;
+        self.secret_read |= step.sensitive_output;
         self.worker = Some(step.worker.clone());
+        Ok(())
+    }
+
+    fn trust_lowered(&mut self, step: &TrustLowered, seq: u64) -> Result<(), String> {
+        if step.to >= self.trust {
+            return Err("trust is only ever lowered".into());
+        }
+        if self.call(&step.call).is_none() {
+            return Err(format!("trust was lowered by the unknown {}", step.call));
+        }
+        self.trust = step.to;
+        self.trust_lowered = Some(Lowered {
+            call: step.call.clone(),
+            seq,
+        });
         Ok(())
     }
 

@@ -176,6 +176,10 @@ pub struct Call {
     pub clearance: Option<Clearance>,
     /// Its approval, if one was asked for.
     pub approval: Option<HeldCall>,
+    /// Sequence number of the step that first started it.
+    pub started_seq: Option<u64>,
+    /// Whether its result may be an outsider's words, once it was started (S5.8).
+    pub untrusted_output: bool,
     /// The worker that sent it was lost and the run failed over it (S4.5).
     pub unknown: bool,
     /// What the model was told in place of a result, if it was asked without one: the result then

@@ -25,9 +25,9 @@ mod refusal;
 use std::collections::BTreeMap;
 
 use crate::chain::Head;
-use crate::id::{ApprovalId, CallId, RunId, ToolSetId, WorkerId};
+use crate::id::{ApprovalId, CallId, PrincipalId, RunId, ToolSetId, WorkerId};
 use crate::money::Money;
-use crate::step::{EndedBy, Failed, IdempotencyKey, TriggerReceived, Usage};
+use crate::step::{EndedBy, Failed, IdempotencyKey, TriggerReceived, Trust, Usage};
 
 pub use apply::Corrupt;
 pub use call::{
@@ -121,6 +121,26 @@ pub(crate) enum Entry {
     LateResult(CallId),
 }
 
+/// What a person said to a run after it was started.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Words {
+    /// Sequence number of the step.
+    pub seq: u64,
+    /// Who.
+    pub by: PrincipalId,
+    /// The words.
+    pub text: String,
+}
+
+/// What lowered a run's trust.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lowered {
+    /// The call.
+    pub call: CallId,
+    /// Sequence number of the step.
+    pub seq: u64,
+}
+
 /// The folded timeline of one run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunState {
@@ -152,6 +172,11 @@ pub struct RunState {
     pub(crate) announced: u32,
     /// A person responded since the last answer: go on without what is undecided.
     pub(crate) goes_on: bool,
+    /// How far it is trusted now.
+    pub(crate) trust: Trust,
+    pub(crate) trust_lowered: Option<Lowered>,
+    pub(crate) secret_read: bool,
+    pub(crate) words: Vec<Words>,
     /// Requests that carried a key, by principal and key.
     pub(crate) keys: BTreeMap<(String, String), IdempotencyKey>,
 }
@@ -195,6 +220,26 @@ impl RunState {
     /// Think-and-call cycles so far.
     pub fn cycles(&self) -> u32 {
         self.cycles
+    }
+
+    /// How far it is trusted now (S5.7).
+    pub fn trust(&self) -> Trust {
+        self.trust
+    }
+
+    /// What lowered its trust, if anything did.
+    pub fn trust_lowered_by(&self) -> Option<&Lowered> {
+        self.trust_lowered.as_ref()
+    }
+
+    /// Whether it has called a tool whose results are secret (S5.9).
+    pub fn secret_read(&self) -> bool {
+        self.secret_read
+    }
+
+    /// What people said to it after its input, in order.
+    pub fn words(&self) -> &[Words] {
+        &self.words
     }
 
     /// Tokens so far.

@@ -6,12 +6,16 @@ mod budget;
 mod decide;
 mod deploy;
 mod doctor;
+mod init;
 pub(crate) mod input;
 mod list;
 mod logs;
 pub(crate) mod pause;
+mod policy;
+mod roles;
 mod run;
 mod runs;
+mod schema;
 mod tokens;
 mod watch;
 
@@ -67,6 +71,10 @@ pub(crate) async fn run(cli: Cli, output: Output) -> Result<Exit, Failure> {
         Command::Budget(command) => budget::run(&context, command).await,
         Command::Pause(args) => pause::pause(&context, args).await,
         Command::Resume(args) => pause::resume(&context, args).await,
+        Command::Role(command) => roles::run(&context, command).await,
+        Command::Policy(command) => policy::run(&context, command).await,
+        Command::Init(args) => init::run(&context, &args),
+        Command::Schema(command) => schema::run(&context, &command),
         Command::DemoShop => {
             let served = sayso_tools::demo_shop::serve_stdio().await;
             served.map_err(|error| Failure::Here(error.into()))?;

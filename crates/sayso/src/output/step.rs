@@ -90,6 +90,14 @@ impl Teller {
             }
             Step::ToolDenied(denied) => self.denied(&denied, &actor),
             Step::ToolStarted(started) => self.started(&started),
+            Step::TrustLowered(lowered) => said(
+                Some(Tone::Strong),
+                format!(
+                    "the run is {} from here on: what {} returns may be an outsider's words",
+                    lowered.to.as_str(),
+                    self.call(&lowered.call)
+                ),
+            ),
             Step::TakenOver(taken) => said(
                 Some(Tone::Faint),
                 format!(

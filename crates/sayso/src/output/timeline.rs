@@ -153,6 +153,7 @@ fn answer(step: &v1::RunStep) -> Option<String> {
         | Step::ToolApproved(_)
         | Step::ToolDenied(_)
         | Step::ToolStarted(_)
+        | Step::TrustLowered(_)
         | Step::TakenOver(_)
         | Step::ToolResult(_)
         | Step::RepeatLoop(_)

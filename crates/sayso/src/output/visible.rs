@@ -7,6 +7,8 @@
 
 use std::fmt::Write;
 
+use sayso_wire::shown::is_hidden;
+
 /// A row of blanks of this length is written as its count.
 const MANY_BLANKS: usize = 16;
 
@@ -68,41 +70,10 @@ fn push_code(out: &mut String, char: char) {
     write!(out, "⟨U+{:04X}⟩", u32::from(char)).expect("writing to memory does not fail");
 }
 
-/// Whether a terminal does not show the character for what it is: controls, blanks other than the
-/// common one, joiners, marks of direction, variation selectors, tags, private use, and the brackets
-/// of our own marks.
+/// Whether a terminal does not show the character for what it is, the brackets of our own marks among
+/// them.
 fn hides(char: char) -> bool {
-    match char {
-        '⟨' | '⟩' => true,
-        char if char.is_control() => true,
-        // Soft hyphen, grapheme joiner, letter mark, fillers, Mongolian separators.
-        '\u{a0}'
-        | '\u{ad}'
-        | '\u{34f}'
-        | '\u{61c}'
-        | '\u{115f}'
-        | '\u{1160}'
-        | '\u{17b4}'
-        | '\u{17b5}'
-        | '\u{180b}'..='\u{180f}' => true,
-        // Blanks, joiners, marks, overrides and isolates of direction, separators of lines.
-        '\u{1680}'
-        | '\u{2000}'..='\u{200f}'
-        | '\u{2028}'..='\u{202f}'
-        | '\u{205f}'..='\u{206f}'
-        | '\u{2800}'
-        | '\u{3000}'
-        | '\u{3164}' => true,
-        // Private use, variation selectors, byte order mark, filler, specials.
-        '\u{e000}'..='\u{f8ff}'
-        | '\u{fe00}'..='\u{fe0f}'
-        | '\u{feff}'
-        | '\u{ffa0}'
-        | '\u{fff0}'..='\u{fffb}' => true,
-        // Notation formatting, tags, supplementary selectors, the private planes.
-        '\u{1d159}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{10ffff}' => true,
-        _ => false,
-    }
+    matches!(char, '⟨' | '⟩' | '\t') || is_hidden(char)
 }
 
 #[cfg(test)]

@@ -126,7 +126,7 @@ fn s10_4_an_empty_variable_unsets_and_an_empty_section_keeps_its_defaults() {
         .read()
         .expect("valid");
     assert_eq!(config.executor.name, None);
-    assert_eq!(config.telemetry.log_filter, "info");
+    assert_eq!(config.telemetry.log_filter, "info,rmcp=warn");
 }
 
 #[test]

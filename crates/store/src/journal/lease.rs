@@ -6,7 +6,7 @@ use super::int;
 
 /// The lease change as the number that the statements read: none, claim, hold, release, claim and
 /// release.
-pub(super) const fn lease_code(append: &Append) -> i64 {
+pub(crate) const fn lease_code(append: &Append) -> i64 {
     match append.lease {
         LeaseChange::None => 0,
         LeaseChange::Claim { .. } => 1,
@@ -17,7 +17,7 @@ pub(super) const fn lease_code(append: &Append) -> i64 {
 }
 
 /// The epoch that the row must have; any for a writer without a lease.
-pub(super) const fn lease_epoch(append: &Append) -> u64 {
+pub(crate) const fn lease_epoch(append: &Append) -> u64 {
     match append.lease {
         LeaseChange::None => 0,
         LeaseChange::Claim { from_epoch, .. } | LeaseChange::ClaimAndRelease { from_epoch, .. } => {
@@ -28,7 +28,7 @@ pub(super) const fn lease_epoch(append: &Append) -> u64 {
 }
 
 /// Who takes the lease with this append, even if it is given back at once.
-pub(super) fn claimer(append: &Append) -> Option<&str> {
+pub(crate) fn claimer(append: &Append) -> Option<&str> {
     match &append.lease {
         LeaseChange::Claim { worker, .. } | LeaseChange::ClaimAndRelease { worker, .. } => {
             Some(worker.as_str())
@@ -38,7 +38,7 @@ pub(super) fn claimer(append: &Append) -> Option<&str> {
 }
 
 /// Who holds a new run.
-pub(super) fn holder(append: &Append) -> Option<&str> {
+pub(crate) fn holder(append: &Append) -> Option<&str> {
     match &append.lease {
         LeaseChange::Claim { worker, .. } => Some(worker.as_str()),
         LeaseChange::None
@@ -51,13 +51,13 @@ pub(super) fn holder(append: &Append) -> Option<&str> {
 /// Whether `ready_at` stays as it is. A writer without a lease that owes nothing leaves it alone,
 /// since somebody else's work may be owed; a holder has seen everything up to here, so what it says
 /// stands; and nothing is owed of a run that has ended.
-pub(super) fn keeps_ready(append: &Append) -> bool {
+pub(crate) fn keeps_ready(append: &Append) -> bool {
     append.lease == LeaseChange::None
         && append.ready_at.is_none()
         && !append.row.status.is_terminal()
 }
 
 /// The published mark that the append carries; zero, which moves nothing, if none.
-pub(super) fn published(append: &Append) -> i64 {
+pub(crate) fn published(append: &Append) -> i64 {
     int(append.published.unwrap_or(0).min(append.row.seq))
 }

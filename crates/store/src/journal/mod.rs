@@ -23,11 +23,11 @@
 //! that conflicts, the look is repeated, since what it conflicts with may be itself.
 
 mod check;
-mod lease;
+pub(crate) mod lease;
 mod postgres;
 mod settle;
 mod sqlite;
-mod verdict;
+pub(crate) mod verdict;
 mod writer;
 
 pub(crate) use postgres::{PostgresTarget, by_key};
@@ -35,7 +35,7 @@ pub(crate) use sqlite::{SqliteTarget, open as open_sqlite};
 pub(crate) use writer::Writer;
 
 use std::future::Future;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sayso_driver::{Append, AppendError, Appended};
 use sayso_run::RunId;
@@ -46,7 +46,7 @@ use self::verdict::Finding;
 /// One queued append and who waits for it.
 #[derive(Debug)]
 pub(crate) struct Member {
-    append: Append,
+    pub(crate) append: Append,
     answer: oneshot::Sender<Result<Appended, AppendError>>,
     /// A commit that held it may have taken effect without an answer.
     unclear: bool,
@@ -93,7 +93,12 @@ pub(crate) trait Target: Send + 'static {
     fn mark(&mut self, marks: &[(RunId, u64)]) -> impl Future<Output = Result<(), Failure>> + Send;
 
     /// Waits.
-    fn pause(time: Duration) -> impl Future<Output = ()> + Send;
+    fn pause(&mut self, time: Duration) -> impl Future<Output = ()> + Send;
+
+    /// The time by which patience is measured.
+    fn clock(&self) -> Instant {
+        Instant::now()
+    }
 }
 
 /// A count or size as the databases hold it.

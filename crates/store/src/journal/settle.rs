@@ -1,6 +1,6 @@
 //! From a group to one answer for each of its members, whatever the database does.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use sayso_driver::{AppendError, Appended};
 use sayso_run::RunId;
@@ -164,17 +164,17 @@ impl<T: Target> Settle<T> {
         for member in &mut group {
             member.unclear = true;
         }
-        let (since, mut pause) = (Instant::now(), FIRST_PAUSE);
+        let (since, mut pause) = (self.target.clock(), FIRST_PAUSE);
         let found = loop {
             match self.target.look(&group).await {
                 Ok(found) => break found,
-                Err(failure) if since.elapsed() >= self.patience => {
+                Err(failure) if self.target.clock().duration_since(since) >= self.patience => {
                     tracing::error!(why, "the database did not come back: {failure:?}");
                     answer_all(group, &failure);
                     return Vec::new();
                 }
                 Err(_) => {
-                    T::pause(pause).await;
+                    self.target.pause(pause).await;
                     pause = (pause * 2).min(LONGEST_PAUSE);
                 }
             }

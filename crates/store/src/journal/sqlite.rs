@@ -304,7 +304,7 @@ impl Target for SqliteTarget {
         marked
     }
 
-    async fn pause(time: Duration) {
+    async fn pause(&mut self, time: Duration) {
         std::thread::sleep(time);
     }
 }

@@ -14,6 +14,8 @@
 
 use sayso_driver::{Append, AppendError, Appended, LeaseChange};
 use sayso_run::RunId;
+#[cfg(feature = "hooks")]
+use sayso_run::hooks::{Fault, planted};
 use uuid::Uuid;
 
 /// What the database holds for one append.
@@ -115,14 +117,19 @@ fn written_at(append: &Append, found: &Finding) -> Option<u64> {
     })
 }
 
-fn lease_fits(lease: &LeaseChange, row: &FoundRow) -> bool {
+pub(crate) fn lease_fits(lease: &LeaseChange, row: &FoundRow) -> bool {
+    let at = |epoch: u64| row.epoch == epoch;
+    let free = !(row.held && row.holder_alive);
+    #[cfg(feature = "hooks")]
+    let (at, free) = (
+        |epoch| at(epoch) || planted(Fault::NoEpochCheck),
+        free || planted(Fault::TakeoverOfLiveWorker),
+    );
     match lease {
         LeaseChange::None => true,
         LeaseChange::Claim { from_epoch, .. } | LeaseChange::ClaimAndRelease { from_epoch, .. } => {
-            row.epoch == *from_epoch && !(row.held && row.holder_alive)
+            at(*from_epoch) && free
         }
-        LeaseChange::Hold { epoch } | LeaseChange::Release { epoch } => {
-            row.epoch == *epoch && row.held
-        }
+        LeaseChange::Hold { epoch } | LeaseChange::Release { epoch } => at(*epoch) && row.held,
     }
 }

@@ -27,9 +27,18 @@ pub(crate) struct Writer(mpsc::UnboundedSender<Command>);
 impl Writer {
     /// A writer that is a task of this runtime.
     pub(crate) fn on_task<T: Target>(target: T, config: &StoreConfig) -> Self {
+        let (writer, work) = Self::new(target, config);
+        tokio::spawn(work);
+        writer
+    }
+
+    /// A writer and its work, for whoever runs it.
+    pub(crate) fn new<T: Target>(
+        target: T,
+        config: &StoreConfig,
+    ) -> (Self, impl Future<Output = ()> + Send + use<T>) {
         let (send, receive) = mpsc::unbounded_channel();
-        tokio::spawn(run(target, receive, Limits::of(config)));
-        Self(send)
+        (Self(send), run(target, receive, Limits::of(config)))
     }
 
     /// A writer that has a thread of its own, for a target that blocks.

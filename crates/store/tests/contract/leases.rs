@@ -4,13 +4,12 @@ use std::time::Duration;
 
 use sayso_driver::{Append, Journal, LeaseChange};
 use sayso_run::{Status, WorkerId};
-use sayso_store::testing::TestDatabase;
-use sayso_store::{Heartbeat, Store};
 
-use crate::on_both_databases;
+use crate::on_all_databases;
+use crate::subject::{Ledger, Subject};
 use crate::timeline::{Timeline, claim, is_conflict};
 
-on_both_databases!(
+on_all_databases!(
     a_claim_raises_the_epoch_and_only_one_wins,
     every_lease_transition_is_checked,
     only_a_dead_workers_lease_is_taken_over,
@@ -18,11 +17,10 @@ on_both_databases!(
     a_worker_is_marked_dead_only_if_its_counter_stands_still,
     a_run_may_be_born_claimed,
     orphans_are_made_ready_and_reaped_only_after_their_time,
-    a_heartbeat_keeps_its_worker_and_says_when_it_cannot,
     the_result_of_a_worker_that_lost_its_lease_is_a_plain_append,
 );
 
-async fn state(store: &Store, run: &Timeline) -> (u64, Option<WorkerId>, bool, bool) {
+async fn state(store: &impl Ledger, run: &Timeline) -> (u64, Option<WorkerId>, bool, bool) {
     let lease = store.load(run.run()).await.unwrap().unwrap().lease;
     (
         lease.epoch,
@@ -32,16 +30,16 @@ async fn state(store: &Store, run: &Timeline) -> (u64, Option<WorkerId>, bool, b
     )
 }
 
-fn bare(run: &Timeline, store: &Store, lease: LeaseChange) -> Append {
+fn bare(run: &Timeline, store: &impl Ledger, lease: LeaseChange) -> Append {
     run.next(store.now(), lease, Vec::new())
 }
 
-async fn a_claim_raises_the_epoch_and_only_one_wins(db: &TestDatabase) {
+async fn a_claim_raises_the_epoch_and_only_one_wins(db: &impl Subject) {
     let (one, other) = (db.store().await, db.store().await);
     let run = Timeline::started("one", &one).await;
     assert_eq!(state(&one, &run).await, (0, None, false, true));
-    let a = one.workers().register("a").await.unwrap();
-    let b = other.workers().register("b").await.unwrap();
+    let a = one.register("a").await;
+    let b = other.register("b").await;
     let (first, second) = tokio::join!(
         one.append(bare(&run, &one, claim(&a, 0))),
         other.append(bare(&run, &other, claim(&b, 0))),
@@ -56,10 +54,10 @@ async fn a_claim_raises_the_epoch_and_only_one_wins(db: &TestDatabase) {
     assert_eq!(state(&one, &run).await, (1, Some(winner), true, false));
 }
 
-async fn every_lease_transition_is_checked(db: &TestDatabase) {
+async fn every_lease_transition_is_checked(db: &impl Subject) {
     let store = db.store().await;
     let mut run = Timeline::started("one", &store).await;
-    let worker = store.workers().register("a").await.unwrap();
+    let worker = store.register("a").await;
     let hold = |epoch| LeaseChange::Hold { epoch };
     let release = |epoch| LeaseChange::Release { epoch };
 
@@ -141,11 +139,11 @@ async fn every_lease_transition_is_checked(db: &TestDatabase) {
 }
 
 /// S4.5: claims look at the mark.
-async fn only_a_dead_workers_lease_is_taken_over(db: &TestDatabase) {
+async fn only_a_dead_workers_lease_is_taken_over(db: &impl Subject) {
     let store = db.store().await;
     let run = Timeline::started("one", &store).await;
-    let a = store.workers().register("a").await.unwrap();
-    let b = store.workers().register("b").await.unwrap();
+    let a = store.register("a").await;
+    let b = store.register("b").await;
     store
         .append(bare(&run, &store, claim(&a, 0)))
         .await
@@ -153,7 +151,7 @@ async fn only_a_dead_workers_lease_is_taken_over(db: &TestDatabase) {
     assert!(is_conflict(
         &store.append(bare(&run, &store, claim(&b, 1))).await
     ));
-    assert!(store.workers().end(&a).await.unwrap());
+    assert!(store.end(&a).await);
     assert_eq!(
         state(&store, &run).await,
         (1, Some(a.clone()), false, false)
@@ -169,37 +167,36 @@ async fn only_a_dead_workers_lease_is_taken_over(db: &TestDatabase) {
     // Whoever was taken over from cannot write any more.
     let stale = bare(&run, &store, LeaseChange::Hold { epoch: 1 });
     assert!(is_conflict(&store.append(stale).await));
-    assert!(!store.workers().end(&a).await.unwrap());
+    assert!(!store.end(&a).await);
 }
 
-async fn a_new_start_of_a_name_ends_the_old_one(db: &TestDatabase) {
+async fn a_new_start_of_a_name_ends_the_old_one(db: &impl Subject) {
     let (one, other) = (db.store().await, db.store().await);
-    let old = one.workers().register("a").await.unwrap();
-    let starts = (0..8).map(|_| async { other.workers().register("a").await.unwrap() });
+    let old = one.register("a").await;
+    let starts = (0..8).map(|_| async { other.register("a").await });
     let new = futures::future::join_all(starts).await;
-    assert_eq!(one.workers().renew(&old).await.unwrap(), None);
-    let live = one.workers().live().await.unwrap();
+    assert_eq!(one.renew(&old).await, None);
+    let live = one.live().await;
     assert_eq!(live.len(), 1);
     assert!(new.contains(&live[0].id) && live[0].id != old);
-    assert!(other.workers().renew(&live[0].id).await.unwrap().is_some());
-    assert!(one.workers().register("a\u{e9}").await.is_err());
+    assert!(other.renew(&live[0].id).await.is_some());
 }
 
-async fn a_worker_is_marked_dead_only_if_its_counter_stands_still(db: &TestDatabase) {
+async fn a_worker_is_marked_dead_only_if_its_counter_stands_still(db: &impl Subject) {
     let store = db.store().await;
-    let worker = store.workers().register("a").await.unwrap();
-    let seen = store.workers().live().await.unwrap()[0].counter;
-    store.workers().renew(&worker).await.unwrap().unwrap();
-    assert!(!store.workers().mark_dead(&worker, seen).await.unwrap());
-    assert!(store.workers().mark_dead(&worker, seen + 1).await.unwrap());
-    assert!(!store.workers().mark_dead(&worker, seen + 1).await.unwrap());
-    assert_eq!(store.workers().renew(&worker).await.unwrap(), None);
-    assert!(store.workers().live().await.unwrap().is_empty());
+    let worker = store.register("a").await;
+    let seen = store.live().await[0].counter;
+    store.renew(&worker).await.unwrap();
+    assert!(!store.mark_dead(&worker, seen).await);
+    assert!(store.mark_dead(&worker, seen + 1).await);
+    assert!(!store.mark_dead(&worker, seen + 1).await);
+    assert_eq!(store.renew(&worker).await, None);
+    assert!(store.live().await.is_empty());
 }
 
-async fn a_run_may_be_born_claimed(db: &TestDatabase) {
+async fn a_run_may_be_born_claimed(db: &impl Subject) {
     let store = db.store().await;
-    let worker = store.workers().register("a").await.unwrap();
+    let worker = store.register("a").await;
     let mut run = Timeline::new("one");
     let mut start = run.start(store.now());
     start.lease = claim(&worker, 0);
@@ -209,9 +206,9 @@ async fn a_run_may_be_born_claimed(db: &TestDatabase) {
 }
 
 /// B26: only a `running` run whose worker was lost is reaped, by the time since it was lost.
-async fn orphans_are_made_ready_and_reaped_only_after_their_time(db: &TestDatabase) {
+async fn orphans_are_made_ready_and_reaped_only_after_their_time(db: &impl Subject) {
     let store = db.store().await;
-    let worker = store.workers().register("a").await.unwrap();
+    let worker = store.register("a").await;
     let mut runs = Vec::new();
     for (name, status) in [
         ("running", Status::Running),
@@ -230,83 +227,37 @@ async fn orphans_are_made_ready_and_reaped_only_after_their_time(db: &TestDataba
     }
     let unclaimed = Timeline::started("unclaimed", &store).await;
     let minutes = |n: u64| Duration::from_secs(n * 60);
-    assert!(store.sweep().orphans(10).await.unwrap().is_empty());
-    assert!(store.sweep().ready(Duration::ZERO, 10).await.unwrap().len() == 1);
+    assert!(store.orphans(10).await.is_empty());
+    assert!(store.ready(Duration::ZERO, 10).await.len() == 1);
 
-    store.workers().end(&worker).await.unwrap();
-    let orphans = store.sweep().orphans(10).await.unwrap();
+    store.end(&worker).await;
+    let orphans = store.orphans(10).await;
     assert_eq!(orphans.len(), 3);
-    assert!(store.sweep().orphans(10).await.unwrap().is_empty());
-    assert_eq!(
-        store.sweep().ready(Duration::ZERO, 10).await.unwrap().len(),
-        4
-    );
-    assert!(
-        store
-            .sweep()
-            .ready(minutes(1), 10)
-            .await
-            .unwrap()
-            .is_empty()
-    );
+    assert!(store.orphans(10).await.is_empty());
+    assert_eq!(store.ready(Duration::ZERO, 10).await.len(), 4);
+    assert!(store.ready(minutes(1), 10).await.is_empty());
 
-    store.set_clock_offset(29 * 60_000_000).await.unwrap();
-    assert!(
-        store
-            .sweep()
-            .abandoned(minutes(30), 10)
-            .await
-            .unwrap()
-            .is_empty()
-    );
-    store.set_clock_offset(31 * 60_000_000).await.unwrap();
-    let abandoned = store.sweep().abandoned(minutes(30), 10).await.unwrap();
+    store.set_clock_offset(29 * 60_000_000).await;
+    assert!(store.abandoned(minutes(30), 10).await.is_empty());
+    store.set_clock_offset(31 * 60_000_000).await;
+    let abandoned = store.abandoned(minutes(30), 10).await;
     assert_eq!(abandoned.len(), 1);
     assert_eq!(&abandoned[0].run, runs[0].run());
-    assert_eq!(store.sweep().ready(minutes(30), 10).await.unwrap().len(), 4);
+    assert_eq!(store.ready(minutes(30), 10).await.len(), 4);
     assert_eq!(unclaimed.row.status, Status::Pending);
 }
 
-async fn a_heartbeat_keeps_its_worker_and_says_when_it_cannot(db: &TestDatabase) {
-    let store = db.store().await;
-    let heartbeat = Heartbeat::start(&store, "a").await.unwrap();
-    let fence = heartbeat.fence();
-    assert!(heartbeat.holds() && fence.holds() && !heartbeat.lost());
-    until("it renews twice", || async {
-        store.workers().live().await.unwrap()[0].counter >= 2
-    })
-    .await;
-    assert!(heartbeat.holds());
-    // A stopped process does not hold after two seconds, though nobody has marked it.
-    heartbeat.stall(true);
-    until("it holds no more", || async { !fence.holds() }).await;
-    assert!(!heartbeat.lost());
-    heartbeat.stall(false);
-    until("it holds again", || async { fence.holds() }).await;
-    // Marked dead, it says so and never holds again.
-    store.workers().end(heartbeat.worker()).await.unwrap();
-    tokio::time::timeout(Duration::from_secs(10), heartbeat.until_lost())
-        .await
-        .unwrap();
-    assert!(heartbeat.lost() && !fence.holds());
-
-    let other = Heartbeat::start(&store, "a").await.unwrap();
-    assert!(other.holds());
-    other.end().await.unwrap();
-    assert!(store.workers().live().await.unwrap().is_empty());
-}
-
 /// A `tool_result` is a fact: it is appended without a lease, whoever holds the run now.
-async fn the_result_of_a_worker_that_lost_its_lease_is_a_plain_append(db: &TestDatabase) {
+async fn the_result_of_a_worker_that_lost_its_lease_is_a_plain_append(db: &impl Subject) {
     let store = db.store().await;
     let mut run = Timeline::started("one", &store).await;
-    let a = store.workers().register("a").await.unwrap();
-    let b = store.workers().register("b").await.unwrap();
+    let a = store.register("a").await;
+    let b = store.register("b").await;
     store
         .append(bare(&run, &store, claim(&a, 0)))
         .await
         .unwrap();
-    store.workers().end(&a).await.unwrap();
+    store.end(&a).await;
     store
         .append(bare(&run, &store, claim(&b, 1)))
         .await
@@ -314,19 +265,4 @@ async fn the_result_of_a_worker_that_lost_its_lease_is_a_plain_append(db: &TestD
     let late = run.say(store.now(), "the late result");
     assert_eq!(run.write(&store, late).await.unwrap().epoch, 2);
     assert_eq!(state(&store, &run).await, (2, Some(b), true, false));
-}
-
-/// Waits for a condition, not for a time.
-async fn until<F, Fut>(what: &str, mut holds: F)
-where
-    F: FnMut() -> Fut,
-    Fut: Future<Output = bool>,
-{
-    for _ in 0..1000 {
-        if holds().await {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-    panic!("never: {what}");
 }

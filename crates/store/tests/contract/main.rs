@@ -1,4 +1,5 @@
-//! The contract of the store, over both databases.
+//! The contract of the store, over both databases; the contract of its journal over the simulated
+//! one too.
 //!
 //! Postgres is the server of `SAYSO_TEST_POSTGRES`, which `cargo xtask test` sets; each test makes a
 //! database of its own. SQLite runs in a temporary folder.
@@ -9,11 +10,14 @@
 )]
 
 mod raw;
+mod simulated;
+mod subject;
 mod timeline;
 
 mod appends;
 mod audit;
 mod contention;
+mod heartbeat;
 mod integrity;
 mod leases;
 mod lists;
@@ -46,4 +50,17 @@ macro_rules! on_both_databases {
     };
 }
 
-pub(crate) use on_both_databases;
+/// Runs each test over both databases and over the simulated one.
+macro_rules! on_all_databases {
+    ($($name:ident),* $(,)?) => {
+        $crate::on_both_databases!($($name),*);
+        mod simulated {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $name() {
+                super::$name(&$crate::simulated::SimulatedDatabase::new()).await;
+            })*
+        }
+    };
+}
+
+pub(crate) use {on_all_databases, on_both_databases};

@@ -9,7 +9,6 @@ use sayso_run::{
     Head, Namespace, PrincipalId, Recorded, RevisionId, RunId, Source, Status, Step, TaskId,
     Timestamp, TriggerReceived, Trust, Usage, UserMessage, WorkerId,
 };
-use sayso_store::Store;
 use uuid::Uuid;
 
 pub(crate) fn key() -> ChainKey {
@@ -177,7 +176,7 @@ impl Timeline {
     /// Appends, and goes on from it if it took effect.
     pub(crate) async fn write(
         &mut self,
-        store: &Store,
+        store: &impl Journal,
         append: Append,
     ) -> Result<Appended, AppendError> {
         let appended = store.append(append.clone()).await;
@@ -188,7 +187,7 @@ impl Timeline {
     }
 
     /// Stores the start.
-    pub(crate) async fn started(name: &str, store: &Store) -> Self {
+    pub(crate) async fn started(name: &str, store: &impl Journal) -> Self {
         let mut timeline = Self::new(name);
         let start = timeline.start(store.now());
         timeline.write(store, start).await.unwrap();

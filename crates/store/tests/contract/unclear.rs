@@ -12,10 +12,11 @@ use sayso_store::{Kind, Store, StoreConfig};
 
 use sqlx::{AssertSqlSafe, Connection};
 
-use crate::on_both_databases;
+use crate::on_all_databases;
+use crate::subject::{Ledger, Subject};
 use crate::timeline::{Timeline, claim, is_conflict, message};
 
-on_both_databases!(
+on_all_databases!(
     a_commit_that_took_effect_is_found,
     a_commit_that_did_not_is_done_again,
     an_unclear_claim_is_found_though_it_holds_no_step,
@@ -27,26 +28,26 @@ on_both_databases!(
 
 /// Loses the connection at the window's next `times` occurrences. On Postgres the backend is really
 /// ended, from another connection.
-fn lose(store: &Store, db: &TestDatabase, at: Window, times: usize) -> Arc<AtomicUsize> {
+fn lose<D: Subject>(store: &D::Store, db: &D, at: Window, times: usize) -> Arc<AtomicUsize> {
     let lost = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&lost);
-    let (kind, url) = (db.kind(), db.url().to_owned());
+    let postgres = db.postgres();
     store.hook(move |window, backend| {
         if window != at || count.load(Ordering::SeqCst) >= times {
             return Then::Proceed;
         }
         count.fetch_add(1, Ordering::SeqCst);
-        match (kind, at) {
-            (Kind::Postgres, Window::BeforeCommit) => {
+        match (&postgres, at) {
+            (Some(url), Window::BeforeCommit) => {
                 // The statement itself then finds the connection gone.
-                terminate(&url, backend.unwrap());
+                terminate(url, backend.unwrap());
                 Then::Proceed
             }
-            (Kind::Postgres, Window::AfterCommit) => {
-                terminate(&url, backend.unwrap());
+            (Some(url), Window::AfterCommit) => {
+                terminate(url, backend.unwrap());
                 Then::LoseConnection
             }
-            (Kind::Sqlite, _) => Then::LoseConnection,
+            (None, _) => Then::LoseConnection,
         }
     });
     lost
@@ -73,7 +74,7 @@ fn terminate(url: &str, backend: i32) {
     .unwrap();
 }
 
-async fn a_commit_that_took_effect_is_found(db: &TestDatabase) {
+async fn a_commit_that_took_effect_is_found(db: &impl Subject) {
     let store = db.store().await;
     let mut run = Timeline::started("one", &store).await;
     let lost = lose(&store, db, Window::AfterCommit, 1);
@@ -85,7 +86,7 @@ async fn a_commit_that_took_effect_is_found(db: &TestDatabase) {
     run.write(&store, append).await.unwrap();
 }
 
-async fn a_commit_that_did_not_is_done_again(db: &TestDatabase) {
+async fn a_commit_that_did_not_is_done_again(db: &impl Subject) {
     let store = db.store().await;
     let mut run = Timeline::started("one", &store).await;
     let lost = lose(&store, db, Window::BeforeCommit, 2);
@@ -95,10 +96,10 @@ async fn a_commit_that_did_not_is_done_again(db: &TestDatabase) {
     assert_eq!(store.load(run.run()).await.unwrap().unwrap().state.seq(), 2);
 }
 
-async fn an_unclear_claim_is_found_though_it_holds_no_step(db: &TestDatabase) {
+async fn an_unclear_claim_is_found_though_it_holds_no_step(db: &impl Subject) {
     let store = db.store().await;
     let run = Timeline::started("one", &store).await;
-    let worker = store.workers().register("a").await.unwrap();
+    let worker = store.register("a").await;
     lose(&store, db, Window::AfterCommit, 1);
     let bare = run.next(store.now(), claim(&worker, 0), Vec::new());
     assert_eq!(store.append(bare).await.unwrap().epoch, 1);
@@ -111,7 +112,7 @@ async fn an_unclear_claim_is_found_though_it_holds_no_step(db: &TestDatabase) {
     );
 }
 
-async fn an_unclear_append_that_another_writer_beat_is_a_conflict(db: &TestDatabase) {
+async fn an_unclear_append_that_another_writer_beat_is_a_conflict(db: &impl Subject) {
     let (store, other) = (db.store().await, db.store().await);
     let run = Timeline::started("one", &store).await;
     let winner = run.say(other.now(), "the other was first");
@@ -150,7 +151,7 @@ async fn an_unclear_append_that_another_writer_beat_is_a_conflict(db: &TestDatab
     ));
 }
 
-async fn an_unclear_start_with_a_key_is_its_own(db: &TestDatabase) {
+async fn an_unclear_start_with_a_key_is_its_own(db: &impl Subject) {
     let store = db.store().await;
     store
         .append(Timeline::new("zero").start(store.now()))
@@ -169,9 +170,9 @@ async fn an_unclear_start_with_a_key_is_its_own(db: &TestDatabase) {
     }
 }
 
-async fn a_group_is_settled_member_by_member(db: &TestDatabase) {
+async fn a_group_is_settled_member_by_member(db: &impl Subject) {
     let store = db.store().await;
-    let worker = store.workers().register("a").await.unwrap();
+    let worker = store.register("a").await;
     let mut runs = Vec::new();
     for n in 0..12 {
         runs.push(Timeline::started(&format!("r{n:02}"), &store).await);
@@ -207,7 +208,7 @@ async fn a_group_is_settled_member_by_member(db: &TestDatabase) {
 }
 
 /// The answer is an error that says so, and nothing is half done.
-async fn an_append_whose_answers_are_all_lost_is_given_up(db: &TestDatabase) {
+async fn an_append_whose_answers_are_all_lost_is_given_up(db: &impl Subject) {
     let store = db.store().await;
     let run = Timeline::started("one", &store).await;
     store.hook(|window, _| match window {

@@ -23,6 +23,7 @@ use rmcp::{ClientHandler, RoleClient, serve_client};
 use sayso_rules::bundle::{Server, Transport};
 use tokio::sync::Mutex;
 use tokio::time::timeout;
+use tracing::{Instrument, Span};
 
 use super::IDEMPOTENCY_KEY_META;
 use super::dispatch::Dispatch;
@@ -117,6 +118,12 @@ impl ClientHandler for Listener {
     }
 }
 
+/// A connection outlives the run that needed it first: it has no place in that run's trace, whose
+/// spans it would keep open.
+fn apart(server: &str) -> Span {
+    tracing::info_span!(parent: None, "mcp_server", server)
+}
+
 impl Connection {
     /// Starts or reaches a server and shakes hands with it, within `limits.connect`.
     pub(super) async fn open(
@@ -136,7 +143,8 @@ impl Connection {
         let (running, process) = match &spec.server.transport {
             Transport::Stdio { command, env } => {
                 let (process, pipes) = Process::start(command, env).map_err(fail)?;
-                let (why, patience) = match timeout(within, serve_client(listener, pipes)).await {
+                let serving = serve_client(listener, pipes).instrument(apart(spec.name));
+                let (why, patience) = match timeout(within, serving).await {
                     Ok(Ok(running)) => {
                         return Ok(Self::new(
                             spec,
@@ -158,7 +166,8 @@ impl Connection {
             }
             Transport::Http { url, headers } => {
                 let transport = http::transport(url, headers).map_err(fail)?;
-                match timeout(within, serve_client(listener, transport)).await {
+                let serving = serve_client(listener, transport).instrument(apart(spec.name));
+                match timeout(within, serving).await {
                     Ok(Ok(running)) => (running, None),
                     Ok(Err(error)) => {
                         return Err(fail(format!("no MCP handshake: {}", handshake(&error))));

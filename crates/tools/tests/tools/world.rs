@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use sayso_driver::{Fence, Revision, ToolReply, ToolRequest, ToolSet, Tools};
-use sayso_rules::{Bundle, Rules};
+use sayso_rules::Bundle;
 use sayso_run::{AgentName, CallId, Namespace, RevisionId, RunId, ToolOutcome, ToolSetId};
 use sayso_tools::{Artifacts, NewArtifact, StorageError, ToolSets, Toolbox, ToolboxSettings};
 
@@ -211,11 +211,7 @@ impl World {
 
 pub(crate) fn revision(lines: &str) -> Revision {
     let bundle = Bundle::parse(&format!("name: a\ninstructions: test\n{lines}")).unwrap();
-    Revision {
-        id: RevisionId::new(bundle.revision_hash()).unwrap(),
-        rules: Rules::compile(&bundle),
-        bundle,
-    }
+    Revision::new(RevisionId::new(bundle.revision_hash()).unwrap(), bundle)
 }
 
 pub(crate) fn lines(path: &Path) -> Vec<String> {

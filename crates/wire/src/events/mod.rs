@@ -122,6 +122,7 @@ impl ApprovalChange {
             | Step::ToolCall(_)
             | Step::AwaitingApproval(_)
             | Step::ToolStarted(_)
+            | Step::TrustLowered(_)
             | Step::TakenOver(_)
             | Step::ToolResult(_)
             | Step::RepeatLoop(_)

@@ -60,6 +60,8 @@ impl GatedTool {
         match self {
             Self::Mcp => {
                 bundle["servers"] = json!({ "desk": { "command": [program, "bench-tool"] } });
+                // Our own tool: nothing that outsiders wrote comes back.
+                bundle["tools"] = json!({ "desk.*": { "untrustedOutput": false } });
             }
             Self::Artifact => bundle["builtins"] = json!(["create_artifact"]),
         }

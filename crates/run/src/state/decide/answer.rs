@@ -71,6 +71,10 @@ impl RunState {
     /// Something that the model has not seen, or that will still come of a call that was let
     /// through: then no answer is the last one.
     fn has_more_for_model(&self, seen: u64) -> bool {
+        #[cfg(feature = "hooks")]
+        if crate::hooks::planted(crate::hooks::Fault::CompletionWithUnseenMessage) {
+            return false;
+        }
         self.unseen.iter().any(|(seq, _)| *seq > seen)
             || self.calls.iter().any(|call| match &call.phase {
                 Phase::Cleared | Phase::Started { .. } | Phase::Proposed => true,

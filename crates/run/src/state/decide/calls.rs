@@ -3,8 +3,8 @@ use crate::actor::Actor;
 use crate::id::{ApprovalId, CallId, WorkerId};
 use crate::state::{Call, Phase, Refusal, RunState};
 use crate::step::{
-    AwaitingApproval, AwaitingInput, DenyCause, Step, ToolBlocked, ToolDenied, ToolOutcome,
-    ToolResult, ToolStarted,
+    AwaitingApproval, AwaitingInput, DenyCause, Marks, Step, ToolBlocked, ToolDenied, ToolOutcome,
+    ToolResult, ToolStarted, Trust, TrustLowered,
 };
 use crate::summary::summarise;
 use crate::time::Timestamp;
@@ -31,8 +31,9 @@ impl RunState {
                 });
             }
             match self.with_doubt(call, ruling) {
-                Ruling::Allow { rule, idempotent } => {
-                    started.push((Actor::System, start(call, worker, idempotent, Some(rule))))
+                Ruling::Allow { rule, marks } => {
+                    let lowered = self.trust_after(&started);
+                    started.extend(start(call, worker, marks, Some(rule), lowered));
                 }
                 Ruling::Ask { rule, reason } => {
                     settled.extend(self.superseded_by(call));
@@ -100,19 +101,28 @@ impl RunState {
     /// After an unknown outcome the same tool with the same bytes is asked for, whatever the rules
     /// allow (S4.5).
     fn with_doubt(&self, call: &Call, ruling: Ruling) -> Ruling {
-        let Ruling::Allow { rule, idempotent } = ruling else {
+        let Ruling::Allow { rule, marks } = ruling else {
             return ruling;
         };
         let doubtful = self.calls.iter().any(|other| {
             other.unknown && !other.is_finished() && other.fingerprint == call.fingerprint
         });
-        if doubtful && !idempotent {
+        if doubtful && !marks.idempotent {
             return Ruling::Ask {
                 rule: "unknown_outcome".into(),
                 reason: "the same call was sent before and its outcome is unknown: it may have taken effect".into(),
             };
         }
-        Ruling::Allow { rule, idempotent }
+        Ruling::Allow { rule, marks }
+    }
+
+    /// How far the run is trusted after steps that are about to be appended.
+    fn trust_after(&self, steps: &[(Actor, Step)]) -> Trust {
+        let lowered = steps.iter().rev().find_map(|(_, step)| match step {
+            Step::TrustLowered(lowered) => Some(lowered.to),
+            _ => None,
+        });
+        lowered.unwrap_or(self.trust)
     }
 
     fn hold(
@@ -165,17 +175,14 @@ impl RunState {
         &self,
         id: CallId,
         worker: WorkerId,
-        idempotent: bool,
+        marks: Marks,
     ) -> Result<Caused, Refusal> {
         self.check_live()?;
         let call = self
             .call(&id)
             .ok_or_else(|| Refusal::UnknownTarget(id.to_string()))?;
         match &call.phase {
-            Phase::Cleared => Ok(vec![(
-                Actor::System,
-                start(call, &worker, idempotent, None),
-            )]),
+            Phase::Cleared => Ok(start(call, &worker, marks, None, self.trust)),
             Phase::Unknown {
                 idempotent: true, ..
             } => {
@@ -183,7 +190,11 @@ impl RunState {
                     Some(crate::Clearance::Rule(rule)) => Some(rule.clone()),
                     Some(crate::Clearance::Person(_)) | None => None,
                 };
-                Ok(vec![(Actor::System, start(call, &worker, true, rule))])
+                let again = Marks {
+                    idempotent: true,
+                    ..marks
+                };
+                Ok(start(call, &worker, again, rule, self.trust))
             }
             Phase::Proposed
             | Phase::Held
@@ -266,19 +277,39 @@ impl RunState {
     }
 }
 
-fn start(call: &Call, worker: &WorkerId, idempotent: bool, rule: Option<String>) -> Step {
+/// A call is sent. If an outsider's words may come back, the run is trusted less from here on (S5.8).
+fn start(
+    call: &Call,
+    worker: &WorkerId,
+    marks: Marks,
+    rule: Option<String>,
+    trust: Trust,
+) -> Caused {
     let approval = match &rule {
         Some(_) => None,
         None => call.approval.as_ref().map(|approval| approval.id.clone()),
     };
-    Step::ToolStarted(ToolStarted {
+    let started = Step::ToolStarted(ToolStarted {
         call: call.id.clone(),
         digest: call.digest,
         rule,
         approval,
         worker: worker.clone(),
-        idempotent,
-    })
+        idempotent: marks.idempotent,
+        untrusted_output: marks.untrusted_output,
+        sensitive_output: marks.sensitive_output,
+    });
+    let mut steps = vec![(Actor::System, started)];
+    if marks.untrusted_output && trust > Trust::Untrusted {
+        let lowered = TrustLowered {
+            call: call.id.clone(),
+            tool: call.tool.clone(),
+            from: trust,
+            to: Trust::Untrusted,
+        };
+        steps.push((Actor::System, Step::TrustLowered(lowered)));
+    }
+    steps
 }
 
 fn deny(call: &Call, cause: DenyCause, rule: Option<String>, reason: Option<String>) -> Step {

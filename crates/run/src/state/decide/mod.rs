@@ -17,7 +17,7 @@ use crate::digest::Digest;
 use crate::id::{ApprovalId, CallId, PrincipalId, RunId, ToolSetId, WorkerId};
 use crate::money::Money;
 use crate::step::{
-    IdempotencyKey, ModelFailover, Source, SpendingCap, Step, Thinking, ToolOutcome,
+    IdempotencyKey, Marks, ModelFailover, Source, SpendingCap, Step, Thinking, ToolOutcome,
     TriggerReceived, Usage, Verdict,
 };
 use crate::time::Timestamp;
@@ -61,8 +61,8 @@ pub enum Input {
         call: CallId,
         /// The worker.
         worker: WorkerId,
-        /// Whether it may be sent again when its outcome is unknown.
-        idempotent: bool,
+        /// What its tool is marked with.
+        marks: Marks,
     },
     /// What came of a sent call.
     Output(ToolOutput),
@@ -193,8 +193,8 @@ pub enum Ruling {
     Allow {
         /// The rule or setting that allowed it.
         rule: String,
-        /// Whether it may be sent again when its outcome is unknown (S4.5).
-        idempotent: bool,
+        /// What its tool is marked with.
+        marks: Marks,
     },
     /// A person decides.
     Ask {
@@ -314,8 +314,8 @@ impl RunState {
             Input::Execute {
                 call,
                 worker,
-                idempotent,
-            } => self.executes(call, worker, idempotent),
+                marks,
+            } => self.executes(call, worker, marks),
             Input::Output(output) => self.output_of(output),
             Input::Fail { code, message } => self.fails(code, message),
             Input::Reap { worker, message } => self.reaped(worker, message),

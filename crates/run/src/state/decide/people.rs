@@ -127,7 +127,11 @@ impl RunState {
             .approval
             .as_ref()
             .ok_or_else(|| Refusal::UnknownTarget(call.id.to_string()))?;
-        if let Some(recorded) = &approval.outcome {
+        let recorded = approval.outcome.as_ref();
+        #[cfg(feature = "hooks")]
+        let recorded =
+            recorded.filter(|_| !crate::hooks::planted(crate::hooks::Fault::DecisionTwice));
+        if let Some(recorded) = recorded {
             let same_way = match decision.verdict {
                 Verdict::Approve => recorded.denied.is_none(),
                 Verdict::Deny => recorded.denied == Some(DenyCause::Person),
@@ -153,6 +157,7 @@ impl RunState {
                 expires_at: approval.expires_at,
             });
         }
+        #[cfg(not(feature = "hooks"))]
         debug_assert_eq!(
             call.phase,
             Phase::Held,

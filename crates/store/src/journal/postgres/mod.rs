@@ -185,7 +185,7 @@ impl Target for PostgresTarget {
             .map(|_| ())
     }
 
-    async fn pause(time: Duration) {
+    async fn pause(&mut self, time: Duration) {
         tokio::time::sleep(time).await;
     }
 }

@@ -1,17 +1,17 @@
-//! Text as people may see it (S6.3): what cannot be seen, or changes the direction of what can, is
-//! written as its code point, and what is cut off is counted.
+//! Text of others as people may see it (S6.3, B46): what cannot be seen, or changes the direction of
+//! what can, is written as its code point, and what is cut off is counted.
 
 use std::fmt::Write;
 
-/// How much of one text is shown, in bytes.
-pub(crate) const SHOWN_BYTES: usize = 16 * 1024;
+/// How much of one text an approval shows, in bytes.
+pub const SHOWN_BYTES: usize = 16 * 1024;
 
-/// The text for people's eyes.
-pub(crate) fn shown(text: &str) -> String {
+/// The text for people's eyes, of at most [`SHOWN_BYTES`].
+pub fn shown(text: &str) -> String {
     let end = text.floor_char_boundary(SHOWN_BYTES);
     let mut out = String::with_capacity(end);
     for char in text[..end].chars() {
-        if hides(char) {
+        if is_hidden(char) {
             write!(out, "⟨U+{:04X}⟩", u32::from(char)).expect("writing to memory does not fail");
         } else {
             out.push(char);
@@ -27,7 +27,7 @@ pub(crate) fn shown(text: &str) -> String {
 /// Whether a reader does not see the character for what it is: a control other than line break and
 /// tab, a blank other than the common one, a joiner, a mark of direction, a variation selector, a
 /// tag, a code point for private use or for nothing.
-fn hides(char: char) -> bool {
+pub fn is_hidden(char: char) -> bool {
     match u32::from(char) {
         0x0a | 0x09 => false,
         0x00..=0x1f | 0x7f..=0xa0 => true,

@@ -1,0 +1,161 @@
+//! What the judge knows of a run beside the call: how the run stands, and where its values come from
+//! (S5.7–S5.9).
+//!
+//! Both follow from the timeline alone. They are kept beside the folded state while a worker holds
+//! the run, take in what came since they were asked last, and are built again from the start by the
+//! worker that goes on with it.
+
+use std::collections::BTreeMap;
+
+use sayso_rules::judge::{CallView, RunView, Standing};
+use sayso_rules::provenance::Index;
+use sayso_run::{Call, CallId, Outcome, Phase, RunState, Source, ToolOutcome, Trust};
+
+use crate::resolved::ResolvedTools;
+
+/// How a run stands and where its values come from, up to one of its steps.
+#[derive(Debug)]
+pub(crate) struct Evidence {
+    standing: Standing,
+    index: Index,
+    /// How far the run was trusted when a call was sent, before that call itself counts.
+    trust_at_start: BTreeMap<CallId, sayso_rules::Trust>,
+    /// Sequence number of the last step that was taken in.
+    upto: u64,
+}
+
+/// What a timeline adds to it, by sequence number.
+enum Addition<'s> {
+    Words(&'s str),
+    Start(&'s Call),
+    Result(&'s Call, &'s str),
+}
+
+impl Evidence {
+    /// What the first step says.
+    pub(crate) fn begin(state: &RunState) -> Self {
+        let trigger = state.trigger();
+        let principal = trigger.principal.as_str();
+        let own_address = principal.contains('@').then_some(principal);
+        let mut index = Index::new(own_address);
+        if speaks_for_a_principal(trigger.source) {
+            index.words(&trigger.input);
+        }
+        Self {
+            standing: Standing::new(rules_trust(trigger.trust)),
+            index,
+            trust_at_start: BTreeMap::new(),
+            upto: 1,
+        }
+    }
+
+    /// Takes in what came since.
+    pub(crate) fn catch_up(&mut self, state: &RunState, tools: &ResolvedTools) {
+        self.take_in(state, tools, state.seq(), |_| true);
+    }
+
+    /// Takes in what came since, up to a step. What a call did, and what it returned, counts only
+    /// if it `happens`.
+    pub(crate) fn take_in(
+        &mut self,
+        state: &RunState,
+        tools: &ResolvedTools,
+        upto: u64,
+        happens: impl Fn(&Call) -> bool,
+    ) {
+        for (seq, addition) in additions(state, self.upto) {
+            if seq > upto {
+                break;
+            }
+            match addition {
+                Addition::Words(text) => self.index.words(text),
+                Addition::Start(call) if happens(call) => {
+                    if let Some(view) = tools.view(call) {
+                        let trust = self.standing.trust();
+                        self.trust_at_start.insert(call.id.clone(), trust);
+                        self.standing.starts(&view);
+                    }
+                }
+                Addition::Result(call, content) if happens(call) => {
+                    if let Some(view) = tools.view(call)
+                        && let Some(trust) = self.trust_at_start.get(&call.id)
+                    {
+                        self.index.result(&view, *trust, content);
+                    }
+                }
+                Addition::Start(_) | Addition::Result(..) => {}
+            }
+        }
+        self.upto = self.upto.max(upto);
+    }
+
+    /// How the run stands now: to be copied for the calls of one turn, which are judged one after the
+    /// other before any of them has run (S5.10).
+    pub(crate) fn standing(&self) -> Standing {
+        self.standing.clone()
+    }
+
+    /// What a call is judged by, as the run stands after the calls before it.
+    pub(crate) fn view<'e>(&'e self, standing: &'e Standing) -> RunView<'e> {
+        RunView {
+            standing,
+            index: &self.index,
+        }
+    }
+}
+
+/// Whether the task's text is a principal's own words, which vouch for values (S5.9).
+fn speaks_for_a_principal(source: Source) -> bool {
+    match source {
+        // What a schedule asks was written by whoever stands behind it.
+        Source::Start | Source::Cron => true,
+        Source::Webhook => false,
+    }
+}
+
+fn additions(state: &RunState, after: u64) -> Vec<(u64, Addition<'_>)> {
+    let principal = &state.trigger().principal;
+    let words = state.words().iter().filter(|words| words.by == *principal);
+    let words = words.map(|words| (words.seq, Addition::Words(&words.text)));
+    let starts = state
+        .calls()
+        .iter()
+        .filter_map(|call| Some((call.started_seq?, Addition::Start(call))));
+    let results = state.calls().iter().filter_map(result);
+    let all = words.chain(starts).chain(results);
+    let mut new: Vec<_> = all.filter(|(seq, _)| *seq > after).collect();
+    new.sort_by_key(|(seq, _)| *seq);
+    new
+}
+
+/// What a call returned. What went wrong vouches for nothing.
+fn result(call: &Call) -> Option<(u64, Addition<'_>)> {
+    call.started_seq?;
+    let Phase::Finished(finished) = &call.phase else {
+        return None;
+    };
+    match &finished.outcome {
+        Outcome::Result {
+            outcome: ToolOutcome::Ok,
+            content,
+        } => Some((finished.seq, Addition::Result(call, content))),
+        Outcome::Result { .. } | Outcome::Denied { .. } | Outcome::RepeatLoop { .. } => None,
+    }
+}
+
+fn rules_trust(trust: Trust) -> sayso_rules::Trust {
+    match trust {
+        Trust::Untrusted => sayso_rules::Trust::Untrusted,
+        Trust::Trusted => sayso_rules::Trust::Trusted,
+        Trust::Operator => sayso_rules::Trust::Operator,
+    }
+}
+
+/// A call as the judge sees it.
+pub(crate) fn call_view<'c>(call: &'c Call, tool: &'c sayso_rules::judge::Tool) -> CallView<'c> {
+    CallView {
+        id: call.id.as_str(),
+        tool,
+        args: &call.args,
+    }
+}

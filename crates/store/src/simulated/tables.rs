@@ -1,0 +1,452 @@
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use sayso_driver::{
+    ActionRow, Append, ApprovalRow, ApprovalStatus, DeliveryRow, FeedbackRow, LeaseChange,
+    LeaseRow, RunRow, Written,
+};
+use sayso_run::hooks::{Fault, planted};
+use sayso_run::{ApprovalId, CallId, Namespace, PrincipalId, RunId, Status, Timestamp, WorkerId};
+use uuid::Uuid;
+
+use crate::journal::lease::{claimer, holder, keeps_ready, lease_code};
+use crate::journal::verdict::{Finding, FoundRow, lease_fits};
+use crate::sweep::RunRef;
+use crate::workers::Worker;
+
+/// What wrote a step.
+#[derive(Debug, Clone, Copy)]
+pub struct Commit {
+    /// The append.
+    pub append: Uuid,
+    /// When it was committed, by the database's clock.
+    pub at: Timestamp,
+}
+
+/// A run's row, its steps and what is projected from them.
+#[derive(Debug, Clone)]
+pub struct Run {
+    /// The row.
+    pub row: RunRow,
+    /// Raised by every claim.
+    pub epoch: u64,
+    /// Who holds it.
+    pub worker: Option<WorkerId>,
+    /// The last append that changed the lease.
+    pub lease_append: Option<Uuid>,
+    /// What the last append did to the lease.
+    pub last_lease: LeaseChange,
+    /// Since when work is owed and nobody was seen to do it.
+    pub ready_at: Option<Timestamp>,
+    /// The published mark.
+    pub published: u64,
+    /// The timeline.
+    pub steps: Vec<Written>,
+    /// What wrote each step of it.
+    pub commits: Vec<Commit>,
+    /// The actions.
+    pub actions: BTreeMap<CallId, ActionRow>,
+    /// The approvals.
+    pub approvals: BTreeMap<ApprovalId, ApprovalRow>,
+}
+
+/// A worker's row.
+#[derive(Debug, Clone)]
+pub struct WorkerRow {
+    /// Its columns.
+    pub worker: Worker,
+    /// When it was marked dead.
+    pub ended_at: Option<Timestamp>,
+}
+
+/// Everything that is stored.
+#[derive(Debug, Default)]
+pub struct Tables {
+    /// Runs.
+    pub runs: BTreeMap<RunId, Run>,
+    /// Workers, dead ones too.
+    pub workers: BTreeMap<WorkerId, WorkerRow>,
+    /// Decisions as feedback; one an approval.
+    pub feedback: BTreeMap<ApprovalId, FeedbackRow>,
+    /// Notifications.
+    pub deliveries: BTreeMap<String, DeliveryRow>,
+    keys: BTreeMap<(Namespace, PrincipalId, String), (RunId, String)>,
+    /// Runs whose rows have changed since they were last asked for.
+    touched: Vec<RunId>,
+}
+
+type Clock = Box<dyn Fn() -> Timestamp + Send>;
+
+struct Shared {
+    tables: Tables,
+    clock: Clock,
+    /// Added to the clock, in microseconds.
+    offset: i64,
+}
+
+/// What all processes share. Cheap to clone.
+#[derive(Clone)]
+pub struct Disk(Arc<Mutex<Shared>>);
+
+impl std::fmt::Debug for Disk {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Disk")
+    }
+}
+
+impl Disk {
+    /// An empty database with this clock.
+    pub fn new(clock: impl Fn() -> Timestamp + Send + 'static) -> Self {
+        Self(Arc::new(Mutex::new(Shared {
+            tables: Tables::default(),
+            clock: Box::new(clock),
+            offset: 0,
+        })))
+    }
+
+    fn shared(&self) -> MutexGuard<'_, Shared> {
+        self.0
+            .lock()
+            .expect("no code panics while it holds the tables")
+    }
+
+    /// The database's time.
+    pub fn now(&self) -> Timestamp {
+        self.shared().now()
+    }
+
+    /// Moves the database's clock, by an offset in microseconds to the one that it was made with.
+    pub fn set_clock_offset(&self, micros: i64) {
+        self.shared().offset = micros;
+    }
+
+    /// Looks at the tables, outside of every process.
+    pub fn look<R>(&self, at: impl FnOnce(&Tables) -> R) -> R {
+        at(&self.shared().tables)
+    }
+
+    /// The runs whose rows have changed since this was last asked.
+    pub fn take_touched(&self) -> Vec<RunId> {
+        std::mem::take(&mut self.shared().tables.touched)
+    }
+
+    pub(super) fn with<R>(&self, work: impl FnOnce(&mut Tables, Timestamp) -> R) -> R {
+        let mut shared = self.shared();
+        let now = shared.now();
+        work(&mut shared.tables, now)
+    }
+}
+
+impl Shared {
+    fn now(&self) -> Timestamp {
+        (self.clock)().plus_micros(self.offset)
+    }
+}
+
+/// A member of a group that the database refuses, and with it the group.
+pub(super) struct Refused(pub(super) String);
+
+impl Tables {
+    /// Writes a group, all of it that can be written: the epochs, as the real statements answer.
+    pub(super) fn write(
+        &mut self,
+        group: &[Append],
+        now: Timestamp,
+    ) -> Result<Vec<Option<u64>>, Refused> {
+        if let Some(rated) = group
+            .iter()
+            .filter(|append| self.fits(append, now))
+            .flat_map(|append| &append.feedback)
+            .find(|feedback| self.feedback.contains_key(&feedback.approval))
+        {
+            return Err(Refused(format!("{} was rated before", rated.approval)));
+        }
+        let members = group.iter().map(|append| {
+            self.fits(append, now).then(|| {
+                self.touched.push(append.run.clone());
+                self.apply(append, now)
+            })
+        });
+        Ok(members.collect())
+    }
+
+    fn alive(&self, worker: &WorkerId) -> bool {
+        self.workers
+            .get(worker)
+            .is_some_and(|row| row.ended_at.is_none())
+    }
+
+    /// Whether nobody alive holds the run.
+    fn free(&self, run: &Run) -> bool {
+        !run.worker.as_ref().is_some_and(|worker| self.alive(worker))
+    }
+
+    /// The conditions of an append: what stands in the `WHERE` of the real statements.
+    fn fits(&self, append: &Append, now: Timestamp) -> bool {
+        let in_time = append.not_after.is_none_or(|deadline| deadline > now);
+        let Some(run) = self.runs.get(&append.run) else {
+            let key = key_of(append);
+            return append.expected == 0
+                && in_time
+                && !key.is_some_and(|key| self.keys.contains_key(&key));
+        };
+        let given_back = matches!(append.lease, LeaseChange::Release { .. })
+            && planted(Fault::ReleaseWithoutSequence)
+            && append.steps.is_empty();
+        let unmoved = run.row.seq == append.expected || given_back;
+        unmoved && lease_fits(&append.lease, &self.found(run)) && in_time
+    }
+
+    fn found(&self, run: &Run) -> FoundRow {
+        FoundRow {
+            seq: run.row.seq,
+            epoch: run.epoch,
+            held: run.worker.is_some(),
+            holder_alive: !self.free(run),
+            lease_append: run.lease_append,
+        }
+    }
+
+    fn apply(&mut self, append: &Append, now: Timestamp) -> u64 {
+        let Append { run: id, row, .. } = append;
+        if let (Some(key), Some(start)) = (key_of(append), &append.start_key) {
+            self.keys.insert(key, (id.clone(), start.request.clone()));
+        }
+        for row in &append.feedback {
+            self.feedback.insert(row.approval.clone(), row.clone());
+        }
+        for row in &append.deliveries {
+            let stored = self.deliveries.entry(row.id.clone());
+            stored.or_insert_with(|| row.clone());
+        }
+        let new = !self.runs.contains_key(id);
+        let run = self.runs.entry(id.clone()).or_insert_with(|| Run {
+            row: row.clone(),
+            epoch: 0,
+            worker: None,
+            lease_append: None,
+            last_lease: LeaseChange::None,
+            ready_at: None,
+            published: 0,
+            steps: Vec::new(),
+            commits: Vec::new(),
+            actions: BTreeMap::new(),
+            approvals: BTreeMap::new(),
+        });
+        run.row = row.clone();
+        run.last_lease = append.lease.clone();
+        let code = lease_code(append);
+        match code {
+            1 | 4 => run.epoch += 1,
+            _ => {}
+        }
+        match code {
+            1 => run.worker = holder(append).and_then(|_| claimed_by(append)),
+            3 | 4 => run.worker = None,
+            _ => {}
+        }
+        if code != 0 {
+            run.lease_append = Some(append.id);
+        }
+        if new || !keeps_ready(append) {
+            run.ready_at = append.ready_at;
+        }
+        let published = append.published.unwrap_or(0).min(row.seq);
+        run.published = run.published.max(published);
+        run.steps.extend_from_slice(&append.steps);
+        let commit = Commit {
+            append: append.id,
+            at: now,
+        };
+        run.commits.resize(run.steps.len(), commit);
+        for action in &append.actions {
+            let stored = run.actions.entry(action.call.clone());
+            let stored = stored.or_insert_with(|| action.clone());
+            stored.status = action.status;
+            stored.cleared_by.clone_from(&action.cleared_by);
+            stored.result.clone_from(&action.result);
+            stored.denied = action.denied;
+            stored.updated_at = action.updated_at;
+        }
+        for approval in &append.approvals {
+            let stored = run.approvals.entry(approval.approval.clone());
+            let stored = stored.or_insert_with(|| approval.clone());
+            stored.status = approval.status;
+            stored.decided_by.clone_from(&approval.decided_by);
+            stored.decided_at = approval.decided_at;
+            stored.decision_reason.clone_from(&approval.decision_reason);
+            stored.closed_cause = approval.closed_cause;
+            stored.action_status = approval.action_status;
+        }
+        run.epoch
+    }
+
+    pub(super) fn find(&self, append: &Append, now: Timestamp) -> Finding {
+        let run = self.runs.get(&append.run);
+        let place = usize::try_from(append.expected).ok();
+        Finding {
+            step: run
+                .zip(place)
+                .and_then(|(run, place)| run.commits.get(place))
+                .map(|commit| commit.append),
+            row: run.map(|run| self.found(run)),
+            same_key: key_of(append).and_then(|key| self.keys.get(&key).cloned()),
+            now: now.micros(),
+        }
+    }
+
+    pub(super) fn mark(&mut self, marks: &[(RunId, u64)]) {
+        for (id, seq) in marks {
+            if let Some(run) = self.runs.get_mut(id) {
+                run.published = run.published.max((*seq).min(run.row.seq));
+            }
+        }
+    }
+
+    pub(super) fn lease(&self, run: &Run) -> LeaseRow {
+        LeaseRow {
+            epoch: run.epoch,
+            worker: run.worker.clone(),
+            worker_alive: !self.free(run),
+            ready_at: run.ready_at,
+            published: run.published,
+            paused: false,
+        }
+    }
+
+    /// A new start of `name`; the one before is marked dead at once.
+    pub(super) fn register(&mut self, name: &str, now: Timestamp) -> Option<WorkerId> {
+        let starts = self.workers.values().filter(|row| row.worker.name == name);
+        let id = WorkerId::new(format!("{name}:{}", starts.count() + 1)).ok()?;
+        for row in self.workers.values_mut() {
+            if row.worker.name == name && row.ended_at.is_none() {
+                row.ended_at = Some(now);
+            }
+        }
+        let worker = Worker {
+            id: id.clone(),
+            name: name.to_owned(),
+            counter: 0,
+            started_at: now,
+            renewed_at: now,
+        };
+        let ended_at = None;
+        self.workers
+            .insert(id.clone(), WorkerRow { worker, ended_at });
+        Some(id)
+    }
+
+    pub(super) fn renew(&mut self, worker: &WorkerId, now: Timestamp) -> bool {
+        let row = self.workers.get_mut(worker);
+        row.filter(|row| row.ended_at.is_none())
+            .map(|row| {
+                row.worker.counter += 1;
+                row.worker.renewed_at = now;
+            })
+            .is_some()
+    }
+
+    pub(super) fn end(&mut self, worker: &WorkerId, seen: Option<u64>, now: Timestamp) -> bool {
+        let row = self.workers.get_mut(worker);
+        row.filter(|row| row.ended_at.is_none())
+            .filter(|row| seen.is_none_or(|seen| seen == row.worker.counter))
+            .map(|row| row.ended_at = Some(now))
+            .is_some()
+    }
+
+    pub(super) fn live_workers(&self) -> Vec<Worker> {
+        let live = self.workers.values().filter(|row| row.ended_at.is_none());
+        live.map(|row| row.worker.clone()).collect()
+    }
+
+    pub(super) fn orphans(&mut self, limit: usize, now: Timestamp) -> Vec<RunRef> {
+        let lost: Vec<RunId> = self
+            .runs
+            .values()
+            .filter(|run| run.worker.is_some() && run.ready_at.is_none())
+            .filter(|run| run.row.ended_at.is_none() && self.free(run))
+            .map(|run| run.row.run.clone())
+            .take(limit)
+            .collect();
+        self.touched.extend_from_slice(&lost);
+        let mut found = Vec::with_capacity(lost.len());
+        for id in lost {
+            if let Some(run) = self.runs.get_mut(&id) {
+                run.ready_at = Some(now);
+                found.push(reference(run));
+            }
+        }
+        found
+    }
+
+    /// Runs ready since `before` or longer that nobody alive holds, the longest first.
+    pub(super) fn ready(&self, before: Timestamp, limit: usize) -> Vec<RunRef> {
+        let since = |run: &Run| run.ready_at.filter(|at| *at <= before);
+        self.sorted(limit, |run| since(run).filter(|_| self.free(run)))
+    }
+
+    pub(super) fn expired(&self, now: Timestamp, limit: usize) -> Vec<RunRef> {
+        let due =
+            |row: &&ApprovalRow| row.status == ApprovalStatus::Pending && row.expires_at <= now;
+        self.sorted(limit, |run| {
+            let mut approvals = run.approvals.values();
+            approvals.find(due).map(|row| row.expires_at)
+        })
+    }
+
+    pub(super) fn unpublished(&self, before: Timestamp, limit: usize) -> Vec<RunRef> {
+        self.sorted(limit, |run| {
+            let lags = run.published < run.row.seq && run.row.updated_at <= before;
+            lags.then_some(run.row.updated_at)
+        })
+    }
+
+    /// Runs still `running` whose worker was marked dead before.
+    pub(super) fn abandoned(&self, before: Timestamp, limit: usize) -> Vec<RunRef> {
+        self.sorted(limit, |run| {
+            let worker = self.workers.get(run.worker.as_ref()?)?;
+            let ended_at = worker.ended_at.filter(|at| *at <= before)?;
+            (run.row.status == Status::Running).then_some(ended_at)
+        })
+    }
+
+    fn sorted(&self, limit: usize, since: impl Fn(&Run) -> Option<Timestamp>) -> Vec<RunRef> {
+        let mut found: Vec<(Timestamp, &Run)> = self
+            .runs
+            .values()
+            .filter_map(|run| Some((since(run)?, run)))
+            .collect();
+        found.sort_by_key(|(at, _)| *at);
+        let found = found.into_iter().take(limit);
+        found.map(|(_, run)| reference(run)).collect()
+    }
+}
+
+fn reference(run: &Run) -> RunRef {
+    RunRef {
+        run: run.row.run.clone(),
+        namespace: run.row.namespace.clone(),
+        agent: run.row.agent.clone(),
+    }
+}
+
+fn key_of(append: &Append) -> Option<(Namespace, PrincipalId, String)> {
+    let key = append.start_key.as_ref()?;
+    let row = &append.row;
+    Some((
+        row.namespace.clone(),
+        row.principal.clone(),
+        key.key.clone(),
+    ))
+}
+
+fn claimed_by(append: &Append) -> Option<WorkerId> {
+    claimer(append).and_then(|worker| WorkerId::new(worker).ok())
+}
+
+/// The time that long before.
+pub(super) fn before(now: Timestamp, time: Duration) -> Timestamp {
+    let micros = i64::try_from(time.as_micros()).unwrap_or(i64::MAX);
+    now.plus_micros(micros.saturating_neg())
+}
