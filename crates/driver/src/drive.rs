@@ -163,7 +163,7 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Driver<J, M, T, P, H
                 Err(_) if !self.fence.holds() => return Ok(()),
                 Err(error) => {
                     tracing::warn!(run = %request.run, %error, "an approved call rests until policy can be asked");
-                    self.journal.pause(POLICY_PAUSE).await;
+                    self.journal.pause(PAUSE).await;
                 }
             }
         }
