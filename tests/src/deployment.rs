@@ -413,10 +413,9 @@ impl Deployment {
                 "admin",
             ]);
             let made = made.expect_success();
-            let words = made.stdout.split(|c: char| c.is_whitespace() || c == '"');
+            let mut words = made.stdout.split(|c: char| c.is_whitespace() || c == '"');
             let secret = words
-                .filter(|word| word.starts_with("sayso_"))
-                .last()
+                .rfind(|word| word.starts_with("sayso_"))
                 .unwrap_or_else(|| panic!("no token in {}", made.text()));
             self.remember(holder, secret.to_owned());
         }
