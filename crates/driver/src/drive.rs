@@ -266,7 +266,10 @@ struct Hold<J, M, T, P, H> {
 
 /// Whether the loop goes on.
 enum Turn {
+    /// What is owed is under way.
     Again,
+    /// Others wrote to the run or took it over: look at it again before waiting for anything.
+    Moved,
     Ended(Driven),
 }
 
@@ -291,8 +294,10 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
             }
             self.begin_started();
             let draining = drain.is_cancelled();
-            if let Turn::Ended(driven) = self.begin_owed(draining).await? {
-                return Ok(driven);
+            match self.begin_owed(draining).await? {
+                Turn::Ended(driven) => return Ok(driven),
+                Turn::Moved => continue,
+                Turn::Again => {}
             }
             if !matches!(self.session.lease(), Lease::Free { .. })
                 && let Some(claimed) = claimed.take()
@@ -317,9 +322,7 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
                 Next::Owed(effects) if !draining && !held_back => effects,
                 Next::Owed(_) | Next::Wait(_) | Next::Done => {
                     if self.session.must_flush() {
-                        self.flush(false, None).await?;
-                        self.begin_started();
-                        return Ok(Turn::Again);
+                        return self.flush_started().await;
                     }
                     let busy = held_back && self.underway.is_busy();
                     if self.underway.executing.is_empty() && !busy {
@@ -333,9 +336,7 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
                 changed |= self.begin(effect)?;
             }
             if self.session.must_flush() {
-                self.flush(false, None).await?;
-                self.begin_started();
-                return Ok(Turn::Again);
+                return self.flush_started().await;
             }
             if !changed {
                 return Ok(Turn::Again);
@@ -370,6 +371,16 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
                 Ok(true)
             }
         }
+    }
+
+    /// Makes starts durable and sends those calls.
+    async fn flush_started(&mut self) -> Result<Turn, Stuck> {
+        let flushed = self.flush(false, None).await?;
+        self.begin_started();
+        Ok(match flushed {
+            Flushed::Durable => Turn::Again,
+            Flushed::Moved | Flushed::Lost => Turn::Moved,
+        })
     }
 
     /// Begins one effect; true if it changed the state at once.
@@ -922,7 +933,7 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
                 }
                 Ok(Turn::Ended(Driven::Parked))
             }
-            Flushed::Moved | Flushed::Lost => Ok(Turn::Again),
+            Flushed::Moved | Flushed::Lost => Ok(Turn::Moved),
         }
     }
 

@@ -87,6 +87,9 @@ pub struct Append {
     pub tick: Option<TakenTick>,
     /// Stored with the steps: read back after an unclear commit, it says who won.
     pub id: Uuid,
+    /// An attempt with this id was answered as unavailable and may have taken effect: before a
+    /// conflict is answered it is looked for.
+    pub again: bool,
 }
 
 /// A tick of a schedule, taken by whoever starts its run (S8.5).

@@ -183,6 +183,7 @@ async fn write_once<J: Journal, H: Herald>(
         start_key: None,
         tick: None,
         id: Uuid::now_v7(),
+        again: false,
     };
     let owed = append.ready_at.is_some();
     journal.append(append).await.map_err(WriteError::Append)?;
@@ -271,6 +272,7 @@ async fn begin<J: Journal, H: Herald>(
         start_key: start_key.clone(),
         tick,
         id: Uuid::now_v7(),
+        again: false,
     };
     match journal.append(append).await {
         Ok(_) => {

@@ -149,6 +149,7 @@ impl World {
             start_key: None,
             tick: None,
             id: Uuid::now_v7(),
+            again: false,
         };
         self.store.append(append).await.unwrap();
     }

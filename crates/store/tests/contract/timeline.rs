@@ -157,6 +157,7 @@ impl Timeline {
             start_key: None,
             tick: None,
             id: Uuid::now_v7(),
+            again: false,
         }
     }
 
