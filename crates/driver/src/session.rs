@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 use crate::evidence::Evidence;
 use crate::journal::{Append, AppendError, Journal, LeaseChange, LoadError, Loaded, Written};
-use crate::project::{deliveries, project};
+use crate::project::{deliveries, project, usage};
 use crate::resolved::ResolvedTools;
 use crate::rows::LeaseRow;
 use crate::world::{Herald, Revision};
@@ -251,8 +251,10 @@ impl<J: Journal, H: Herald> Session<J, H> {
             approvals: projected.approvals,
             feedback: projected.feedback,
             deliveries: deliveries(&self.state, &self.steps, notify),
+            usage: usage(&self.state, &self.steps, &self.worker),
             published: self.herald.published(&self.run),
             start_key: None,
+            tick: None,
             id: Uuid::nil(),
             again: false,
         }
