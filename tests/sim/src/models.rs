@@ -16,6 +16,8 @@ enum Mood {
     Endless,
     /// Repeats itself.
     Stubborn,
+    /// Is away, mostly.
+    Absent,
 }
 
 fn mood(run: &RunId) -> Mood {
@@ -24,9 +26,11 @@ fn mood(run: &RunId) -> Mood {
         .trim_start_matches("run_")
         .parse()
         .unwrap_or_default();
-    match number % 12 {
+    // A start that was made twice has an odd number.
+    match number / 2 % 12 {
         3 => Mood::Endless,
         7 => Mood::Stubborn,
+        10 => Mood::Absent,
         _ => Mood::Mixed,
     }
 }
@@ -66,7 +70,8 @@ fn reply(random: &mut Random, mood: Mood, cycle: u32, calm: bool) -> ModelReply 
     } else {
         Vec::new()
     };
-    if !calm && random.permille(25) {
+    let away = if mood == Mood::Absent { 900 } else { 25 };
+    if !calm && random.permille(away) {
         return failed(random, failovers);
     }
     let calls = calls(random, mood, cycle, calm);
@@ -114,15 +119,15 @@ fn calls(random: &mut Random, mood: Mood, cycle: u32, calm: bool) -> Vec<ModelCa
         Mood::Endless => 1,
         Mood::Stubborn if cycle < 6 => 1,
         Mood::Stubborn => 0,
-        Mood::Mixed if random.permille(if calm { 600 } else { 300 }) => 0,
-        Mood::Mixed if random.permille(3) => 66,
-        Mood::Mixed => random.between(1, 3),
+        Mood::Mixed | Mood::Absent if random.permille(if calm { 600 } else { 300 }) => 0,
+        Mood::Mixed | Mood::Absent if random.permille(3) => 66,
+        Mood::Mixed | Mood::Absent => random.between(1, 3),
     };
     (0..count)
         .map(|_| match mood {
             Mood::Endless => call("shop.read", u64::from(cycle)),
             Mood::Stubborn => call("shop.refund", 1),
-            Mood::Mixed => {
+            Mood::Mixed | Mood::Absent => {
                 let tool = *random.pick(&TOOLS);
                 call(tool, random.below(3))
             }

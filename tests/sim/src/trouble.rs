@@ -117,10 +117,10 @@ impl Trouble {
                     break;
                 }
             }
-            let next = worker::start(&world, &worker.name);
+            // Somebody else may have started it again: two of one name would end each other.
             let mut workers = locked(&workers);
             if let Some(place) = workers.iter_mut().find(|one| one.pid == worker.pid) {
-                *place = next;
+                *place = worker::start(&world, &worker.name);
             }
         });
     }

@@ -19,6 +19,7 @@ impl Checker {
         let mut seen = self.runs.remove(run).unwrap_or_default();
         let from = seen.state.as_ref().map_or(0, RunState::seq);
         let from = usize::try_from(from).unwrap_or(usize::MAX);
+        let before = seen.state.as_ref().map(RunState::status);
         let mut checked = Ok(());
         for (written, commit) in stored.steps.iter().zip(&stored.commits).skip(from) {
             let recorded = &written.recorded;
@@ -37,6 +38,7 @@ impl Checker {
         if checked.is_ok()
             && let Some(state) = &seen.state
         {
+            self.coverage.moved(before, state.status());
             checked = well_formed(&state.messages());
         }
         self.runs.insert(run.clone(), seen);
@@ -68,7 +70,7 @@ impl Checker {
         if before.is_some_and(Status::is_terminal) {
             may_follow(before, after, &recorded.step)?;
         }
-        self.coverage.step(&recorded.step, before, state, &phases);
+        self.coverage.step(&recorded.step, state, &phases);
         decisions(seen, recorded, committed_at, self.latest)?;
         requests(seen, recorded)?;
         starts(seen, recorded)?;
