@@ -7,6 +7,7 @@ use sayso_wire::v1::budget_service_client::BudgetServiceClient;
 use sayso_wire::v1::decision::Target;
 use sayso_wire::v1::feedback_service_client::FeedbackServiceClient;
 use sayso_wire::v1::pause_service_client::PauseServiceClient;
+use sayso_wire::v1::policy_service_client::PolicyServiceClient;
 use sayso_wire::v1::role_service_client::RoleServiceClient;
 use sayso_wire::v1::run_service_client::RunServiceClient;
 use sayso_wire::v1::token_service_client::TokenServiceClient;
@@ -85,6 +86,7 @@ services! {
     approvals: ApprovalServiceClient,
     agents: AgentServiceClient,
     roles: RoleServiceClient,
+    policies: PolicyServiceClient,
     tokens: TokenServiceClient,
     audit: AuditServiceClient,
     ratings: FeedbackServiceClient,

@@ -26,7 +26,12 @@ static WORLD: World = World::new(
             "turns:
   - calls: [{tool: ask_person, args: {question: Well?}}]
   - calls: [{tool: crm.write, args: {n: 1}}]
+  - calls: [{tool: crm.write, args: {n: 2}}]
   - text: done",
+        ),
+        (
+            "held",
+            "turns: [{calls: [{tool: crm.drop, args: {n: 1}}]}, {text: done}]",
         ),
         ("nothing", "turns: [{text: done}]"),
     ],
@@ -86,8 +91,24 @@ both! {
         assert!(result.contains("permission denied"), "{result}");
     }
 
-    /// S3.9: an agent whose role is taken away fails at its next call, and a retry goes on under the
-    /// role that it was given since.
+    /// S3.9: a role that was narrowed while a person thought is the ceiling of the approved call, too:
+    /// it is not sent, and the model is told why.
+    async fn s3_9_an_approved_call_does_not_outrun_a_narrower_role(case: Case) {
+        case.admin.put_role("holder", &["crm.*"]).await.unwrap();
+        let run = case.begin(&agent("held", "held", "holder")).await;
+        let held = case.app.held(&run, 1).await.remove(0);
+        case.admin.put_role("holder", &["crm.read"]).await.unwrap();
+        a_second_passes().await;
+        case.app.approve(&held).await;
+        case.completed(&run).await;
+        assert_eq!(case.ledger.of(&run), []);
+        let result = case.app.timeline(&run).await.one("tool_result", "call_1_1").content.to_string();
+        assert!(result.contains("holder") && result.contains("permission denied"), "{result}");
+        assert_eq!(case.app.actions(&run).await["call_1_1"].status(), ActionStatus::Failed);
+    }
+
+    /// S3.9: an agent whose role is taken away fails at its next call, and a retry, which lets the
+    /// model ask again, goes on under the role that the agent was given since.
     async fn s3_9_a_retry_goes_by_the_role_attached_since(case: Case) {
         case.admin.put_role("first", &["*"]).await.unwrap();
         let run = case.begin(&agent("retried", "retried", "first")).await;
@@ -106,7 +127,7 @@ both! {
         a_second_passes().await;
         case.sub.retry(&run).await.unwrap();
         case.completed(&run).await;
-        assert_eq!(case.ledger.numbers(&run), [1]);
+        assert_eq!(case.ledger.numbers(&run), [2]);
     }
 
     /// S3.9, S10.5: what cannot be done to a role is refused with a stable code and changes nothing.

@@ -1,5 +1,6 @@
 //! The loop: perform what is owed, take in what comes of it, append, until the run waits or ends.
 
+use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,15 +9,15 @@ use futures::stream::{FuturesUnordered, StreamExt};
 #[cfg(feature = "hooks")]
 use sayso_run::hooks::{Fault, planted};
 use sayso_run::{
-    Answer, CallId, ChainKey, Currency, Effect, FailureCode, Input, Marks, ModelFailure, Namespace,
-    Next, Proposed, RunId, SpendingCap, ToolOutcome, ToolOutput, WorkerId,
+    Answer, CallId, ChainKey, Clearance, Currency, Effect, FailureCode, Input, Marks, ModelFailure,
+    Namespace, Next, Proposed, RunId, SpendingCap, ToolOutcome, ToolOutput, WorkerId,
 };
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
 use crate::journal::{Budget, Journal, LoadError, Loaded};
-use crate::judge::{Judge, marks};
+use crate::judge::{Judge, marks, permits};
 use crate::resolved::ResolvedTools;
 use crate::session::{Flushed, Lease, Session, Stuck};
 use crate::world::{
@@ -27,8 +28,8 @@ use crate::world::{
 /// How long after a pause was seen a hold that cannot be given back yet looks again.
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
 
-/// How long a run rests when policy cannot be asked.
-const POLICY_PAUSE: Duration = Duration::from_secs(1);
+/// How long a run rests when policy, or what keeps lists of tools, cannot be asked.
+const PAUSE: Duration = Duration::from_secs(1);
 
 /// Everything that driving needs. Cheap to share.
 #[derive(Debug)]
@@ -82,7 +83,7 @@ enum Done {
         Result<Option<Arc<sayso_rules::Role>>, PolicyUnavailable>,
     ),
     NoRole(Result<Option<Arc<sayso_rules::Role>>, PolicyUnavailable>),
-    /// Policy may be asked again.
+    /// What was away may be asked again.
     Rested,
     /// Whether the agent is still paused may be looked at again.
     Looked,
@@ -154,6 +155,32 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Driver<J, M, T, P, H
         };
         match driven.instrument(span).await {
             Ok(driven) | Err(driven) => driven,
+        }
+    }
+
+    /// What the agent's role says now on a call that a person approved: it may have been narrowed, or
+    /// taken away, since the call was judged (S3.9). While nobody can say, nothing is sent (S5.13).
+    ///
+    /// # Errors
+    ///
+    /// What the model is told.
+    async fn ceiling(&self, request: &ToolRequest) -> Result<(), String> {
+        loop {
+            match self.policy.role(&request.namespace, &request.agent).await {
+                Ok(Some(role)) => return permits(&role, &request.tool),
+                Ok(None) => {
+                    return Err(
+                        "permission denied: the agent has no role now; this call did not run"
+                            .to_owned(),
+                    );
+                }
+                // Whoever lost the lease is refused at the fence.
+                Err(_) if !self.fence.holds() => return Ok(()),
+                Err(error) => {
+                    tracing::warn!(run = %request.run, %error, "an approved call rests until policy can be asked");
+                    self.journal.pause(PAUSE).await;
+                }
+            }
         }
     }
 
@@ -546,6 +573,8 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
         if self.driver.tells_content {
             span.record("gen_ai.tool.call.arguments", &call.args);
         }
+        // A person may have taken long: the role that was asked when the call was judged is asked again.
+        let by_person = matches!(call.clearance, Some(Clearance::Person(_)));
         let fence = driver.fence.clone();
         #[cfg(feature = "hooks")]
         let fence = if planted(Fault::SendWithoutFence) {
@@ -557,12 +586,17 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
             let started = driver.journal.now();
             #[cfg(feature = "hooks")]
             crate::hooks::window("driver.before_send").await;
-            let reply = match request {
-                Some(request) => {
+            let ceiling = match &request {
+                Some(request) if by_person => driver.ceiling(request).await,
+                Some(_) | None => Ok(()),
+            };
+            let reply = match (request, ceiling) {
+                (Some(request), Ok(())) => {
                     let called = driver.tools.call(&revision, request, fence);
                     called.instrument(span.clone()).await
                 }
-                None => mismatch(),
+                (Some(_), Err(message)) => refused(message),
+                (None, _) => mismatch(),
             };
             if driver.tells_content {
                 span.record("gen_ai.tool.call.result", &reply.content);
@@ -643,7 +677,7 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
 
     async fn take_in(&mut self, done: Done) -> Result<(), Stuck> {
         match done {
-            Done::Listed(listed) => self.listed(listed)?,
+            Done::Listed(listed) => self.listed(listed).await?,
             Done::NoRole(Ok(_)) => {
                 self.underway.listing = false;
                 self.fail_without_role()?;
@@ -664,6 +698,10 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
                 self.underway.asking = None;
                 self.answered(cycle, seen, reply)?;
             }
+            Done::Rested => {
+                self.underway.judging = false;
+                self.underway.listing = false;
+            }
             Done::Capped(met) => {
                 self.underway.listing = false;
                 self.underway.asking = None;
@@ -673,7 +711,6 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
                     resets_at: met.resets_at,
                 }))?;
             }
-            Done::Rested => self.underway.judging = false,
             Done::Looked => self.underway.looking = false,
             Done::Returned(output) => {
                 self.underway.executing.retain(|call| *call != output.call);
@@ -687,7 +724,7 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
         Ok(())
     }
 
-    fn listed(&mut self, listed: Result<Arc<ToolSet>, ListError>) -> Result<(), Stuck> {
+    async fn listed(&mut self, listed: Result<Arc<ToolSet>, ListError>) -> Result<(), Stuck> {
         self.underway.listing = false;
         match listed {
             Ok(set) => {
@@ -700,6 +737,7 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
                 }
                 self.known = Some(self.revision.resolve(&set));
             }
+            Err(error) if error.passes => self.rest(&error).await?,
             Err(error) => {
                 let code = FailureCode::new(FailureCode::TOOLS_UNAVAILABLE);
                 self.session.take(Input::Fail {
@@ -832,17 +870,18 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
         }
     }
 
-    /// Policy cannot be asked: what was taken in is kept, the run is given back and taken up again
+    /// Something cannot be asked now: what was taken in is kept, the run is given back and taken up again
     /// later; the model's answer is never paid for twice (S5.13).
-    async fn rest(&mut self, error: &PolicyUnavailable) -> Result<(), Stuck> {
-        tracing::warn!(run = %self.session.state().run(), %error, "the run rests until policy can be asked");
+    async fn rest(&mut self, error: &(impl Display + Sync)) -> Result<(), Stuck> {
+        tracing::warn!(run = %self.session.state().run(), %error, "the run rests");
         if self.underway.executing.is_empty() {
-            self.flush(true, Some(POLICY_PAUSE)).await?;
+            self.flush(true, Some(PAUSE)).await?;
         } else {
             self.underway.judging = true;
+            self.underway.listing = true;
             let journal = Arc::clone(&self.driver.journal);
             self.underway.futures.push(Box::pin(async move {
-                journal.pause(POLICY_PAUSE).await;
+                journal.pause(PAUSE).await;
                 Done::Rested
             }));
         }
@@ -947,6 +986,15 @@ fn clean(text: String) -> String {
         text.replace('\0', "\u{fffd}")
     } else {
         text
+    }
+}
+
+fn refused(message: String) -> crate::world::ToolReply {
+    crate::world::ToolReply {
+        outcome: ToolOutcome::PermissionDenied,
+        content: message,
+        cut_bytes: 0,
+        artifact: None,
     }
 }
 

@@ -36,7 +36,7 @@ pub use world::{
     PolicyUnavailable, Revision, ToolDefinition, ToolHints, ToolKind, ToolReply, ToolRequest,
     ToolSet, Tools,
 };
-pub use write::{Decided, StartOutcome, WriteError, Wrote, start, start_at, write};
+pub use write::{Decided, StartOutcome, WriteError, Wrote, start, start_at, write, write_for_lost};
 
 /// The tool by which a model asks a person (S1.8).
 pub const ASK_PERSON: &str = "ask_person";

@@ -202,6 +202,8 @@ pub struct ListError {
     pub server: String,
     /// Why.
     pub why: String,
+    /// Whether only what keeps lists was away: the run waits for it and does not fail.
+    pub passes: bool,
 }
 
 /// A call that is about to be sent.

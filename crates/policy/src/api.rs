@@ -9,7 +9,7 @@ use sayso_store::RevisionRow;
 use sayso_wire::internal::policy_service_server::PolicyService;
 use sayso_wire::internal::{
     DeployRequest, DeployResponse, GetRevisionRequest, GetRevisionResponse, GetRoleRequest,
-    GetRoleResponse, ValidateRequest, ValidateResponse,
+    GetRoleResponse, ReviewSwitch, RevisionChanges, ValidateRequest, ValidateResponse,
 };
 use sayso_wire::time::timestamp;
 use sayso_wire::v1;
@@ -17,7 +17,7 @@ use tonic::{Request, Response, Status};
 
 use crate::Policy;
 use crate::check::{Checked, Finding, check};
-use crate::deploy::deploy;
+use crate::deploy::{Difference, deploy, difference};
 use crate::read::{revision, role};
 use crate::refuse::{invalid, name};
 
@@ -41,11 +41,20 @@ impl PolicyService for Api {
                 String::new()
             }
         };
+        let changes = match &checked {
+            Checked::Sound { bundle, .. } => {
+                Some(difference(&self.0.store, &namespace, bundle).await?)
+            }
+            Checked::Mistaken(_) | Checked::NoSuchRole { .. } | Checked::WebhookTaken { .. } => {
+                None
+            }
+        };
         let answer = ValidateResponse {
             errors: findings(&errors),
             omitted_errors: u32::try_from(omitted).unwrap_or(u32::MAX),
             warnings,
             revision_id,
+            changes: changes.map(changed),
         };
         Ok(Response::new(answer))
     }
@@ -65,6 +74,7 @@ impl PolicyService for Api {
             revision: Some(shown(&deployed.agent, &deployed.revision)),
             warnings: findings(&deployed.warnings),
             created: deployed.created,
+            changes: Some(changed(deployed.difference)),
         }))
     }
 
@@ -116,6 +126,23 @@ fn findings(findings: &[Finding]) -> Vec<v1::BundleFinding> {
         message: finding.message.clone(),
     };
     findings.iter().map(shown).collect()
+}
+
+fn changed(difference: Difference) -> RevisionChanges {
+    let changes = difference.changes;
+    let switch = |switch: crate::changes::ReviewSwitch| ReviewSwitch {
+        tool: switch.tool,
+        before: switch.before,
+        after: switch.after,
+    };
+    RevisionChanges {
+        before_revision_id: difference.before.map(String::from).unwrap_or_default(),
+        changes: changes.told,
+        omitted: u32::try_from(changes.omitted).unwrap_or(u32::MAX),
+        reviews: changes.reviews.into_iter().map(switch).collect(),
+        before_role: difference.role_before.unwrap_or_default(),
+        role: difference.role.unwrap_or_default(),
+    }
 }
 
 fn shown(agent: &AgentName, row: &RevisionRow) -> v1::Revision {

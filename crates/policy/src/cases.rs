@@ -20,10 +20,12 @@
 //! ```
 //!
 //! A case is a run: its calls are judged in order, and what is denied, or asked for and not approved,
-//! does not happen. A call without `expect` only sets the stage. The role is `unrestricted`: a case
-//! is about the bundle.
+//! does not happen. A call without `expect` only sets the stage. What the bundle grants is granted,
+//! and the role is `unrestricted`: a case is about the bundle.
 
+use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 use sayso_rules::bundle::{Action, to_json};
 use sayso_rules::trace::{Trace, TracedCall, TracedTool, TracedVerdict, judge};
@@ -34,6 +36,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use crate::answers;
+use crate::granted::{grants, registered};
 
 /// Why cases cannot be run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -123,7 +126,9 @@ impl Cases {
     /// Runs them under a bundle.
     #[must_use]
     pub fn run(&self, bundle: &Bundle) -> v1::TestPolicyResponse {
-        let traces: Vec<Trace> = self.cases.iter().map(|case| self.trace(case)).collect();
+        let tools = self.granted(bundle);
+        let trace = |case| trace(case, &tools);
+        let traces: Vec<Trace> = self.cases.iter().map(trace).collect();
         let answers = judge(bundle, &traces);
         let results: Vec<v1::CaseResult> = self
             .cases
@@ -146,21 +151,38 @@ impl Cases {
         }
     }
 
-    fn trace(&self, case: &Case) -> Trace {
-        let calls = case.calls.iter().map(|call| TracedCall {
-            tool: call.tool.clone(),
-            args: call.args.clone(),
-            result: call.result.clone(),
-            approve: call.approve,
+    /// The tools that are called and that the bundle grants, with what their servers say of them.
+    fn granted(&self, bundle: &Bundle) -> Arc<[TracedTool]> {
+        let calls = self.cases.iter().flat_map(|case| &case.calls);
+        let called = calls.map(|call| TracedTool {
+            name: registered(bundle, &call.tool),
+            annotations: None,
+            method: None,
         });
-        Trace {
-            id: case.name.clone(),
-            prompt: case.prompt.clone(),
-            trust: case.trust,
-            own_addresses: case.own_addresses.clone(),
-            calls: calls.collect(),
-            tools: self.tools.clone(),
-        }
+        let listed = self.tools.iter().flatten().cloned();
+        let known: BTreeMap<String, TracedTool> = called
+            .chain(listed)
+            .filter(|tool| grants(bundle, &tool.name))
+            .map(|tool| (tool.name.clone(), tool))
+            .collect();
+        known.into_values().collect()
+    }
+}
+
+fn trace(case: &Case, tools: &Arc<[TracedTool]>) -> Trace {
+    let calls = case.calls.iter().map(|call| TracedCall {
+        tool: call.tool.clone(),
+        args: call.args.clone(),
+        result: call.result.clone(),
+        approve: call.approve,
+    });
+    Trace {
+        id: case.name.clone(),
+        prompt: case.prompt.clone(),
+        trust: case.trust,
+        own_addresses: case.own_addresses.clone(),
+        calls: calls.collect(),
+        tools: Some(Arc::clone(tools)),
     }
 }
 

@@ -7,9 +7,8 @@ use sayso_rules::{Bundle, BundleErrors, warnings};
 use sayso_run::Namespace;
 use sayso_service::error::Coded;
 use sayso_store::Store;
-use sayso_wire::code;
 
-use crate::refuse::{self, WEBHOOK_TAKEN, database, no_role_sentence};
+use crate::refuse::{self, ROLE_NOT_FOUND, WEBHOOK_TAKEN, database, no_role_sentence};
 
 /// One thing to know about a bundle.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -114,7 +113,7 @@ impl Checked {
             }
             Checked::NoSuchRole { role, .. } => {
                 let finding = Finding {
-                    code: code::ROLE_NOT_FOUND,
+                    code: ROLE_NOT_FOUND,
                     path: "role".to_owned(),
                     message: no_role_sentence(role),
                 };

@@ -14,6 +14,7 @@ use sayso_store::Store;
 use sayso_wire::{code, v1};
 use serde_json::value::RawValue;
 
+use crate::granted::{grants, registered};
 use crate::read::{revision, role};
 use crate::refuse::{self, invalid, name, no_run};
 use crate::{answers, stored};
@@ -264,32 +265,6 @@ fn voice(verdict: &Verdict<'_>) -> v1::Voice {
     }
 }
 
-/// The registered name of a tool that may have been given in its model form: the name of one of the
-/// bundle's servers tells.
-fn registered(bundle: &Bundle, given: &str) -> String {
-    if given.contains('.') {
-        return given.to_owned();
-    }
-    let tool = |server: &String| {
-        let tool = given.strip_prefix(&plain_form(&format!("{server}.")))?;
-        (!tool.is_empty()).then(|| format!("{server}.{tool}"))
-    };
-    bundle
-        .servers
-        .keys()
-        .find_map(tool)
-        .unwrap_or_else(|| given.to_owned())
-}
-
-fn grants(bundle: &Bundle, registered: &str) -> bool {
-    let mut builtins = bundle.builtins.iter().map(|builtin| builtin.name());
-    builtins.any(|builtin| builtin == registered)
-        || bundle.interaction && registered == sayso_rules::judge::CONTROL_TOOLS[0]
-        || registered
-            .split_once('.')
-            .is_some_and(|(server, _)| bundle.servers.contains_key(server))
-}
-
 fn parsed(text: &str) -> Result<Bundle, Coded> {
     Bundle::parse(text).map_err(|errors| refuse::bundle(&errors))
 }
@@ -374,16 +349,5 @@ permissions: {preset: balanced, rules: [{tool: shop.wipe, action: deny}]}
             (answer.action(), answer.rule.as_str()),
             (v1::PolicyAction::Deny, "grant")
         );
-    }
-
-    #[test]
-    fn a_models_form_of_a_name_is_understood() {
-        let bundle = Bundle::parse(BUNDLE).unwrap();
-        assert_eq!(
-            registered(&bundle, "git-hub_list_issues"),
-            "git-hub.list_issues"
-        );
-        assert_eq!(registered(&bundle, "create_artifact"), "create_artifact");
-        assert_eq!(registered(&bundle, "shop.a"), "shop.a");
     }
 }

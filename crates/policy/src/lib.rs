@@ -10,9 +10,11 @@
 mod answers;
 mod api;
 pub mod cases;
+mod changes;
 mod check;
 mod deploy;
 pub mod explain;
+mod granted;
 mod read;
 mod refuse;
 mod replay;

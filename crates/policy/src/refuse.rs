@@ -49,9 +49,12 @@ pub fn bundle(errors: &BundleErrors) -> Coded {
 
 /// A role that the namespace does not have.
 pub(crate) fn no_role(role: &str) -> Coded {
-    Coded::new(Kind::NotFound, code::ROLE_NOT_FOUND, no_role_sentence(role))
+    Coded::new(Kind::NotFound, ROLE_NOT_FOUND, no_role_sentence(role))
         .field("role", "is no role of the namespace")
 }
+
+/// The code of a role that the namespace does not have.
+pub(crate) const ROLE_NOT_FOUND: &str = code::ROLE_NOT_FOUND;
 
 pub(crate) fn no_role_sentence(role: &str) -> String {
     format!(

@@ -760,3 +760,20 @@ fn the_cycle_cap_completes_the_run() {
             .contains("too big for one run")
     );
 }
+
+/// S6.5: an earlier call that is still pending gives way once, however many identical ones follow.
+#[test]
+fn two_identical_calls_of_one_answer_supersede_an_earlier_one_together() {
+    let mut world = World::new();
+    let held = vec![3];
+    let answer = |calls| Event::Answer { calls, text: false };
+    world.happen(answer(vec![(0, 0)]));
+    world.happen(Event::Judge {
+        rulings: held.clone(),
+    });
+    world.happen(Event::Message);
+    world.happen(answer(vec![(0, 0), (1, 0), (0, 0)]));
+    world.happen(Event::Judge { rulings: held });
+    assert_eq!(world.state.held().count(), 3);
+    assert_eq!(world.state.status(), Status::AwaitingApproval);
+}

@@ -102,6 +102,14 @@ words! {
         Done = "done",
         Refused = "refused",
     }
+    BundleArea {
+        Instructions = "instructions",
+        Grants = "grants",
+        Review = "review",
+        Marks = "marks",
+        Rules = "rules",
+        Agent = "agent",
+    }
     PolicyAction {
         Allow = "allow",
         Ask = "ask",
@@ -228,6 +236,7 @@ mod tests {
             LogLevel "LOG_LEVEL_",
             AuditOutcome "AUDIT_OUTCOME_",
             FeedbackSource "FEEDBACK_SOURCE_",
+            BundleArea "BUNDLE_AREA_",
             PolicyAction "POLICY_ACTION_",
         );
     }

@@ -30,6 +30,7 @@ use sayso_wire::v1::policy_service_server::PolicyServiceServer;
 use sayso_wire::v1::role_service_server::RoleServiceServer;
 use sayso_wire::v1::run_service_server::RunServiceServer;
 use sayso_wire::v1::token_service_server::TokenServiceServer;
+use serde_json::Value;
 use tonic::Status;
 use tonic::service::Routes;
 
@@ -100,4 +101,27 @@ fn on_behalf(session: &Session) -> Result<Caller, Coded> {
         trust: v1::Trust::from(caller.trust).into(),
         reach: reach.into(),
     })
+}
+
+/// Writes down that the caller did something (S10.8).
+async fn record(
+    shared: &Shared,
+    session: &Session,
+    action: &'static str,
+    subject: &str,
+    details: Value,
+) -> Result<(), Coded> {
+    let caller = session.caller();
+    let actor = crate::audit::actor(caller);
+    let (store, key) = (&shared.store, &shared.key);
+    let done = crate::audit::done(
+        store,
+        key,
+        &caller.namespace,
+        &actor,
+        action,
+        subject,
+        details,
+    );
+    done.await.map_err(crate::audit::failed)
 }

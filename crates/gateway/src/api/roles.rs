@@ -6,14 +6,14 @@ use sayso_run::AgentName;
 use sayso_service::error::{Coded, Kind};
 use sayso_wire::v1::role_service_server::RoleService;
 use sayso_wire::{code, internal, v1};
-use serde_json::{Value, json};
+use serde_json::json;
 use tonic::{Request, Response, Status};
 
-use super::{Api, on_behalf};
+use super::{Api, on_behalf, record};
 use crate::auth::Session;
 use crate::page::{ENTRIES, Pages};
 use crate::request::{CHECKED, Check};
-use crate::{Shared, audit, refuse, show};
+use crate::{Shared, refuse, show};
 
 const SIBLING: &str = "policy service";
 
@@ -152,28 +152,6 @@ async fn set(shared: &Shared, session: &Session, agent: &str, role: &str) -> Res
     let answer = shared.roles().set_role(set).await;
     let answer = answer.map_err(|status| refuse::sibling(SIBLING, &status))?;
     Ok(answer.into_inner().before)
-}
-
-async fn record(
-    shared: &Shared,
-    session: &Session,
-    action: &'static str,
-    subject: &str,
-    details: Value,
-) -> Result<(), Coded> {
-    let caller = session.caller();
-    let actor = audit::actor(caller);
-    let (store, key) = (&shared.store, &shared.key);
-    let done = audit::done(
-        store,
-        key,
-        &caller.namespace,
-        &actor,
-        action,
-        subject,
-        details,
-    );
-    done.await.map_err(audit::failed)
 }
 
 fn no_role() -> Coded {

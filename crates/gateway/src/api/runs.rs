@@ -4,7 +4,7 @@ use std::mem::take;
 
 use futures::stream::unfold;
 use sayso_driver::{ActionRow, RunRow};
-use sayso_run::{AgentName, EndedBy, PrincipalId, RunId, Status as RunStatus, TaskId};
+use sayso_run::{AgentName, EndedBy, Namespace, PrincipalId, RunId, Status as RunStatus, TaskId};
 use sayso_service::error::Coded;
 use sayso_service::telemetry::propagate;
 use sayso_store::{PageRequest, RunFilter, VerifyError};
@@ -73,10 +73,13 @@ impl RunService for Api {
         let run = run_id(&request.get_ref().run_id)?;
         let row = visible_run(&self.0, &session, &run).await?;
         let namespace = row.namespace.clone();
+        let lowered = trust_lowered(&self.0, &namespace, &run, row.seq).await?;
         let shown = pauses::shown(&self.0, &namespace, vec![row]).await?;
-        Ok(Response::new(v1::GetRunResponse {
-            run: shown.into_iter().next(),
-        }))
+        let shown = shown.into_iter().next().map(|run| v1::Run {
+            trust_lowered: lowered,
+            ..run
+        });
+        Ok(Response::new(v1::GetRunResponse { run: shown }))
     }
 
     async fn list_runs(
@@ -488,4 +491,20 @@ pub(super) fn within_reach(
     let own_or_all = requester.as_ref().is_none_or(|asked| asked == own);
     *requester = Some(own.clone());
     Ok(own_or_all)
+}
+
+/// What lowered a run's trust last, up to a step (S5.8).
+pub(super) async fn trust_lowered(
+    shared: &Shared,
+    namespace: &Namespace,
+    run: &RunId,
+    up_to: u64,
+) -> Result<Option<v1::TrustLowered>, Coded> {
+    let step = shared
+        .store
+        .runs()
+        .last_of(namespace, run, "trust_lowered", up_to)
+        .await;
+    let step = step.map_err(|error| refuse::database("reading what lowered the trust", error))?;
+    Ok(step.as_ref().and_then(show::trust_lowered))
 }

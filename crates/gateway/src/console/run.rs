@@ -232,7 +232,7 @@ pub(super) async fn head(
             div { dt { "Asked by" } dd { (shown(&run.requester)) } }
             div { dt { "Started" } dd { (distance(run.created_at.as_ref(), now)) } }
             div { dt { "Duration" } dd { (spell(seconds)) } }
-            div { dt { "Trust" } dd { (run.trust().word()) } }
+            (trust(run.trust(), run.trust_lowered.as_ref(), &run.id))
             div { dt { "Cycles" } dd { (run.cycles) " of 20" } }
             div { dt { "Tokens" } dd { (usage.input_tokens) " in, " (usage.output_tokens) " out" } }
             @if !run.cost.is_empty() { div { dt { "Cost" } dd { (shown(&run.cost)) } } }
@@ -241,6 +241,25 @@ pub(super) async fn head(
             div.wide { dt { "Revision" } dd { code.digest { (shown(&run.revision_id)) } } }
         }
     })
+}
+
+/// How far a run is trusted, and what lowered that.
+pub(super) fn trust(now: v1::Trust, lowered: Option<&v1::TrustLowered>, run: &str) -> Markup {
+    html! {
+        div {
+            dt { "Trust" }
+            dd {
+                (now.word())
+                @if let Some(lowered) = lowered {
+                    ", " (lowered.before().word()) " until "
+                    a href=(format!("/runs/{run}#step-{}", lowered.sequence)) {
+                        code { (shown(&lowered.tool)) }
+                    }
+                    ", whose result may be an outsider's words"
+                }
+            }
+        }
+    }
 }
 
 /// The approvals that the run waits for.

@@ -15,5 +15,5 @@ pub(crate) use audit::entry as audit_entry;
 pub(crate) use feedback::feedback;
 pub(crate) use pause::pause;
 pub(crate) use role::role;
-pub(crate) use run::{action, run, step};
+pub(crate) use run::{action, run, step, trust_lowered};
 pub(crate) use token::token;

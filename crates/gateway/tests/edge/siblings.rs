@@ -294,6 +294,7 @@ impl PolicyService for Siblings {
             }),
             warnings: Vec::new(),
             created: deployed.new_revision,
+            changes: None,
         }))
     }
 

@@ -86,6 +86,9 @@ pub(crate) fn details(run: &v1::Run, output: &Output) -> String {
         "asked by",
         format!("{} ({})", visible::line(&run.requester), run.trust().word()),
     );
+    if let Some(lowered) = &run.trust_lowered {
+        add("trust", trust_lowered(lowered));
+    }
     add("task", visible::cut_block(&run.input, 2000));
     let so_far = if run.ended_at.is_some() {
         ""
@@ -143,6 +146,18 @@ pub(crate) fn details(run: &v1::Run, output: &Output) -> String {
         add("output", visible::block(said));
     }
     text
+}
+
+/// What lowered a run's trust (S5.8).
+pub(crate) fn trust_lowered(lowered: &v1::TrustLowered) -> String {
+    format!(
+        "{} until {} ({}, step {}), whose result may be an outsider's words; {} since",
+        lowered.before().word(),
+        visible::line(&lowered.tool),
+        visible::line(&lowered.call_id),
+        lowered.sequence,
+        lowered.after().word()
+    )
 }
 
 /// How a watched run ended, in a line or two; the timeline has said the rest.

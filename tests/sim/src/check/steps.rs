@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use sayso_driver::Written;
 use sayso_run::{
-    Actor, CallId, DenyCause, Digest, EndedBy, Message, Recorded, RunState, Status, Step, Timestamp,
+    Actor, CallId, DenyCause, Digest, EndedBy, FailureCode, Message, Recorded, RunState, Status,
+    Step, Timestamp,
 };
 use sayso_store::simulated::Run;
 
@@ -71,6 +72,7 @@ impl Checker {
         decisions(seen, recorded, committed_at, self.latest)?;
         requests(seen, recorded)?;
         starts(seen, recorded)?;
+        failures(seen, recorded)?;
         last_word(seen, recorded)
     }
 
@@ -181,6 +183,20 @@ fn starts(seen: &mut Seen, recorded: &Recorded) -> Broken {
         return Err(format!("{} is started unapproved", step.call));
     }
     Ok(())
+}
+
+/// Tools that were listed once are not unavailable because somebody cannot read the list now.
+fn failures(seen: &Seen, recorded: &Recorded) -> Broken {
+    let listed = seen.state.as_ref().and_then(RunState::tools).is_some();
+    match &recorded.step {
+        Step::Failed(step) if listed && step.code.as_str() == FailureCode::TOOLS_UNAVAILABLE => {
+            Err(format!(
+                "it fails over a list that is stored: {}",
+                step.message
+            ))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// No answer is the last one while the model has not seen everything, and each answer is to a
