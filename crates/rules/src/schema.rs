@@ -331,6 +331,11 @@ mod tests {
                 json!({ "permissions": { "preset": "balanced", "default": "deny",
                 "approvalTimeout": "30m", "notify": { "url": "http://h", "secret": "K" } } }),
             ),
+            with(json!({ "triggers": [
+                { "cron": "30 2 * * *", "timezone": "Europe/Berlin", "input": "x" },
+                { "cron": "0 * * * MON-FRI", "input": "" },
+                { "webhook": "orders", "secret": "KEY" },
+                { "webhook": "till", "secret": "KEY", "trust": "trusted" } ] })),
         ] {
             Bundle::parse(&bundle.to_string()).unwrap_or_else(|error| panic!("{bundle}: {error}"));
             assert!(takes(&bundle), "{bundle}");
@@ -374,6 +379,12 @@ mod tests {
             rule(json!({ "approvers": { "group": "x" } })),
             rule(json!({ "escalate": [] })),
             with(json!({ "permissions": { "preset": "loose" } })),
+            with(json!({ "triggers": [{ "cron": "0 * * *", "input": "x" }] })),
+            with(json!({ "triggers": [{ "cron": "0 * * * *" }] })),
+            with(json!({ "triggers": [{ "webhook": "A", "secret": "KEY" }] })),
+            with(json!({ "triggers": [{ "webhook": "a" }] })),
+            with(json!({ "triggers": [{ "webhook": "a", "secret": "KEY", "trust": "operator" }] })),
+            with(json!({ "triggers": [{ "webhook": "a", "secret": "KEY", "input": "x" }] })),
             with(json!({ "permissions": { "approvalTimeout": "soon" } })),
             with(json!({ "permissions": { "notify": { "secret": "K" } } })),
         ] {
