@@ -3,8 +3,10 @@ use std::collections::BTreeMap;
 use sayso_wire::v1::agent_service_client::AgentServiceClient;
 use sayso_wire::v1::approval_service_client::ApprovalServiceClient;
 use sayso_wire::v1::audit_service_client::AuditServiceClient;
+use sayso_wire::v1::budget_service_client::BudgetServiceClient;
 use sayso_wire::v1::decision::Target;
 use sayso_wire::v1::feedback_service_client::FeedbackServiceClient;
+use sayso_wire::v1::pause_service_client::PauseServiceClient;
 use sayso_wire::v1::policy_service_client::PolicyServiceClient;
 use sayso_wire::v1::role_service_client::RoleServiceClient;
 use sayso_wire::v1::run_service_client::RunServiceClient;
@@ -88,6 +90,8 @@ services! {
     tokens: TokenServiceClient,
     audit: AuditServiceClient,
     ratings: FeedbackServiceClient,
+    pauses: PauseServiceClient,
+    budgets: BudgetServiceClient,
 }
 
 impl Client {

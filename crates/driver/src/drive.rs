@@ -9,14 +9,14 @@ use futures::stream::{FuturesUnordered, StreamExt};
 #[cfg(feature = "hooks")]
 use sayso_run::hooks::{Fault, planted};
 use sayso_run::{
-    Answer, CallId, ChainKey, Clearance, Effect, FailureCode, Input, Marks, ModelFailure, Next,
-    Proposed, RunId, ToolOutcome, ToolOutput, WorkerId,
+    Answer, CallId, ChainKey, Clearance, Currency, Effect, FailureCode, Input, Marks, ModelFailure,
+    Namespace, Next, Proposed, RunId, SpendingCap, ToolOutcome, ToolOutput, WorkerId,
 };
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
-use crate::journal::{Journal, LoadError, Loaded};
+use crate::journal::{Budget, Journal, LoadError, Loaded};
 use crate::judge::{Judge, marks, permits};
 use crate::resolved::ResolvedTools;
 use crate::session::{Flushed, Lease, Session, Stuck};
@@ -24,6 +24,9 @@ use crate::world::{
     Deltas, Fence, Herald, ListError, ModelReply, ModelRequest, Models, Policy, PolicyUnavailable,
     Revision, ToolRequest, ToolSet, Tools,
 };
+
+/// How long after a pause was seen a hold that cannot be given back yet looks again.
+const LOOK_AGAIN: Duration = Duration::from_millis(250);
 
 /// How long a run rests when policy, or what keeps lists of tools, cannot be asked.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -58,6 +61,8 @@ pub enum Driven {
     Parked,
     /// There was nothing to do.
     NothingOwed,
+    /// The agent or its namespace is paused: the run is left as it is (S10.6).
+    Paused,
     /// There is no such run.
     NotFound,
     /// A live worker holds the run.
@@ -80,11 +85,15 @@ enum Done {
     NoRole(Result<Option<Arc<sayso_rules::Role>>, PolicyUnavailable>),
     /// What was away may be asked again.
     Rested,
+    /// Whether the agent is still paused may be looked at again.
+    Looked,
     Answered {
         cycle: u32,
         seen: u64,
         reply: ModelReply,
     },
+    /// Nothing more may be spent (S4.6).
+    Capped(Budget),
     Returned(ToolOutput),
 }
 
@@ -93,6 +102,8 @@ struct Underway {
     futures: FuturesUnordered<BoxFuture<'static, Done>>,
     listing: bool,
     judging: bool,
+    /// Whether a hold of a paused run is about to look again.
+    looking: bool,
     /// The request under way: the last step that it shows, and how to stop it.
     asking: Option<(u64, CancellationToken)>,
     executing: Vec<CallId>,
@@ -128,6 +139,10 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Driver<J, M, T, P, H
         let owed = matches!(loaded.state.next(), Next::Owed(_));
         if !owed && loaded.lease.worker.is_none() && loaded.lease.ready_at.is_none() {
             return Driven::NothingOwed;
+        }
+        let untouched = loaded.lease.paused && !loaded.state.status().is_terminal();
+        if untouched && (owed || loaded.lease.worker.is_some()) {
+            return Driven::Paused;
         }
         let span = self.span(&loaded);
         let driven = async {
@@ -214,10 +229,29 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Driver<J, M, T, P, H
                 futures: FuturesUnordered::new(),
                 listing: false,
                 judging: false,
+                looking: false,
                 asking: None,
                 executing: Vec::new(),
             },
         })
+    }
+}
+
+impl Underway {
+    /// Whether an effect would begin something that acts, or asks for something to act on.
+    fn is_new(&self, effect: &Effect) -> bool {
+        match effect {
+            Effect::ListTools => !self.listing,
+            Effect::AskModel { .. } => self.asking.is_none() && !self.listing,
+            Effect::Judge { .. } => !self.judging && !self.listing,
+            Effect::Execute { .. } => true,
+            Effect::Interrupt { .. } | Effect::Complete => false,
+        }
+    }
+
+    /// Whether something is under way whose end the hold has to wait for.
+    fn is_busy(&self) -> bool {
+        self.listing || self.judging || self.asking.is_some() || !self.executing.is_empty()
     }
 }
 
@@ -232,7 +266,10 @@ struct Hold<J, M, T, P, H> {
 
 /// Whether the loop goes on.
 enum Turn {
+    /// What is owed is under way.
     Again,
+    /// Others wrote to the run or took it over: look at it again before waiting for anything.
+    Moved,
     Ended(Driven),
 }
 
@@ -257,8 +294,10 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
             }
             self.begin_started();
             let draining = drain.is_cancelled();
-            if let Turn::Ended(driven) = self.begin_owed(draining).await? {
-                return Ok(driven);
+            match self.begin_owed(draining).await? {
+                Turn::Ended(driven) => return Ok(driven),
+                Turn::Moved => continue,
+                Turn::Again => {}
             }
             if !matches!(self.session.lease(), Lease::Free { .. })
                 && let Some(claimed) = claimed.take()
@@ -274,15 +313,19 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
         self.drop_void_request();
         self.abandon_request_of_ended_run();
         loop {
-            let effects = match self.session.state().next() {
-                Next::Owed(effects) if !draining => effects,
+            let next = self.session.state().next();
+            let held_back = match &next {
+                Next::Owed(effects) if !draining => self.held_back(effects).await?,
+                Next::Owed(_) | Next::Wait(_) | Next::Done => false,
+            };
+            let effects = match next {
+                Next::Owed(effects) if !draining && !held_back => effects,
                 Next::Owed(_) | Next::Wait(_) | Next::Done => {
                     if self.session.must_flush() {
-                        self.flush(false, None).await?;
-                        self.begin_started();
-                        return Ok(Turn::Again);
+                        return self.flush_started().await;
                     }
-                    if self.underway.executing.is_empty() {
+                    let busy = held_back && self.underway.is_busy();
+                    if self.underway.executing.is_empty() && !busy {
                         return self.park().await;
                     }
                     return Ok(Turn::Again);
@@ -293,14 +336,51 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
                 changed |= self.begin(effect)?;
             }
             if self.session.must_flush() {
-                self.flush(false, None).await?;
-                self.begin_started();
-                return Ok(Turn::Again);
+                return self.flush_started().await;
             }
             if !changed {
                 return Ok(Turn::Again);
             }
         }
+    }
+
+    /// Whether something would begin now that must not: the agent is paused (S10.6), or nobody can
+    /// tell whether it is (S5.13). What is under way goes on to its end.
+    async fn held_back(&mut self, effects: &[Effect]) -> Result<bool, Stuck> {
+        if !effects.iter().any(|effect| self.underway.is_new(effect)) {
+            return Ok(false);
+        }
+        let trigger = self.session.state().trigger();
+        let (namespace, agent) = (&trigger.namespace, &trigger.agent);
+        match self.driver.policy.paused(namespace, agent).await {
+            Ok(false) => Ok(false),
+            Ok(true) => {
+                if !std::mem::replace(&mut self.underway.looking, true) {
+                    let driver = Arc::clone(&self.driver);
+                    self.underway.futures.push(Box::pin(async move {
+                        driver.journal.pause(LOOK_AGAIN).await;
+                        Done::Looked
+                    }));
+                }
+                Ok(true)
+            }
+            Err(error) => {
+                if !self.underway.judging {
+                    self.rest(&error).await?;
+                }
+                Ok(true)
+            }
+        }
+    }
+
+    /// Makes starts durable and sends those calls.
+    async fn flush_started(&mut self) -> Result<Turn, Stuck> {
+        let flushed = self.flush(false, None).await?;
+        self.begin_started();
+        Ok(match flushed {
+            Flushed::Durable => Turn::Again,
+            Flushed::Moved | Flushed::Lost => Turn::Moved,
+        })
     }
 
     /// Begins one effect; true if it changed the state at once.
@@ -333,6 +413,10 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
         let trigger = self.session.state().trigger().clone();
         let run = self.session.state().run().clone();
         self.underway.futures.push(Box::pin(async move {
+            let spendable = spendable(&*driver.journal, &trigger.namespace).await;
+            if let Err(met) = spendable {
+                return Done::Capped(met);
+            }
             match driver.policy.role(&trigger.namespace, &trigger.agent).await {
                 Ok(Some(_)) => {
                     Done::Listed(driver.tools.list(&trigger.namespace, &revision, &run).await)
@@ -375,7 +459,9 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
             system: self.revision.bundle.instructions.clone(),
             messages: state.messages(),
             tools: known.offered.clone(),
+            capped_in: None,
         };
+        let namespace = state.trigger().namespace.clone();
         let (seen, run) = (state.seq(), state.run().clone());
         let stop = CancellationToken::new();
         self.underway.asking = Some((seen, stop.clone()));
@@ -386,15 +472,26 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
                 run: &run,
                 cycle,
             };
+            let asked = async {
+                let capped_in = spendable(&*driver.journal, &namespace).await?;
+                let request = ModelRequest {
+                    capped_in,
+                    ..request
+                };
+                Ok(driver.models.ask(request, &deltas).await)
+            };
             let reply = tokio::select! {
                 biased;
                 () = stop.cancelled() => {
                     deltas.withdrawn();
                     std::future::pending().await
                 }
-                reply = driver.models.ask(request, &deltas) => reply,
+                reply = asked => reply,
             };
-            Done::Answered { cycle, seen, reply }
+            match reply {
+                Ok(reply) => Done::Answered { cycle, seen, reply },
+                Err(met) => Done::Capped(met),
+            }
         }));
     }
 
@@ -616,6 +713,16 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
                 self.underway.judging = false;
                 self.underway.listing = false;
             }
+            Done::Capped(met) => {
+                self.underway.listing = false;
+                self.underway.asking = None;
+                self.session.take(Input::SpendingCap(SpendingCap {
+                    cap: met.cap,
+                    spent: met.spent,
+                    resets_at: met.resets_at,
+                }))?;
+            }
+            Done::Looked => self.underway.looking = false,
             Done::Returned(output) => {
                 self.underway.executing.retain(|call| *call != output.call);
                 if self.session.lease() == Lease::Gone {
@@ -704,6 +811,8 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
                 failovers,
             } => {
                 let calls = calls.into_iter().map(|call| self.proposed(call)).collect();
+                let price = self.driver.models.price(&model);
+                let cost = price.map(|price| price.cost(usage));
                 Input::Answer(Answer {
                     cycle,
                     seen,
@@ -713,6 +822,7 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
                     calls,
                     model,
                     usage,
+                    cost,
                 })
             }
             ModelReply::Failed {
@@ -823,7 +933,7 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
                 }
                 Ok(Turn::Ended(Driven::Parked))
             }
-            Flushed::Moved | Flushed::Lost => Ok(Turn::Again),
+            Flushed::Moved | Flushed::Lost => Ok(Turn::Moved),
         }
     }
 
@@ -840,6 +950,28 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
             self.take_in(done).await?;
         }
         Ok(Driven::Lost)
+    }
+}
+
+/// The currency of the namespace's cap, if it has one; an error if the cap is met. A journal that is
+/// away is asked again: without an answer nothing is spent.
+async fn spendable<J: Journal>(
+    journal: &J,
+    namespace: &Namespace,
+) -> Result<Option<Currency>, Budget> {
+    let mut attempt: u32 = 0;
+    loop {
+        match journal.budget(namespace).await {
+            Ok(Some(budget)) if budget.is_met() => return Err(budget),
+            Ok(budget) => return Ok(budget.map(|budget| budget.cap.currency())),
+            Err(error) => {
+                attempt += 1;
+                tracing::warn!(%namespace, %error, attempt, "the budget cannot be read; it is tried again");
+                journal
+                    .pause(Duration::from_millis(50u64 << attempt.min(5)))
+                    .await;
+            }
+        }
     }
 }
 

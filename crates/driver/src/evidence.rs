@@ -107,7 +107,9 @@ impl Evidence {
 /// Whether the task's text is a principal's own words, which vouch for values (S5.9).
 fn speaks_for_a_principal(source: Source) -> bool {
     match source {
-        Source::Start => true,
+        // What a schedule asks was written by whoever stands behind it.
+        Source::Start | Source::Cron => true,
+        Source::Webhook => false,
     }
 }
 

@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 use crate::evidence::Evidence;
 use crate::journal::{Append, AppendError, Journal, LeaseChange, LoadError, Loaded, Written};
-use crate::project::{deliveries, project};
+use crate::project::{deliveries, project, usage};
 use crate::resolved::ResolvedTools;
 use crate::rows::LeaseRow;
 use crate::world::{Herald, Revision};
@@ -170,12 +170,16 @@ impl<J: Journal, H: Herald> Session<J, H> {
         release: bool,
         ready_in: Option<Duration>,
     ) -> Result<Flushed, Stuck> {
-        let mut attempt: u32 = 0;
+        let (mut attempt, mut id) = (0, Uuid::now_v7());
         loop {
             if self.lease == Lease::Gone {
                 return Ok(Flushed::Lost);
             }
-            let append = self.append(revision, release, ready_in);
+            let append = Append {
+                id,
+                again: attempt > 0,
+                ..self.append(revision, release, ready_in)
+            };
             let row = append.row.clone();
             #[cfg(feature = "hooks")]
             crate::hooks::window("driver.before_append").await;
@@ -202,6 +206,7 @@ impl<J: Journal, H: Herald> Session<J, H> {
                     return Ok(Flushed::Durable);
                 }
                 Err(AppendError::Conflict(_)) => {
+                    (attempt, id) = (0, Uuid::now_v7());
                     self.reload().await?;
                     if release && ready_in.is_none() && self.lease != Lease::Gone {
                         return Ok(Flushed::Moved);
@@ -220,6 +225,7 @@ impl<J: Journal, H: Herald> Session<J, H> {
         }
     }
 
+    /// The append of all that was taken in, without its id.
     fn append(&self, revision: &Revision, release: bool, ready_in: Option<Duration>) -> Append {
         let projected = project(&self.state, &self.steps);
         let notify = revision
@@ -245,9 +251,12 @@ impl<J: Journal, H: Herald> Session<J, H> {
             approvals: projected.approvals,
             feedback: projected.feedback,
             deliveries: deliveries(&self.state, &self.steps, notify),
+            usage: usage(&self.state, &self.steps, &self.worker),
             published: self.herald.published(&self.run),
             start_key: None,
-            id: Uuid::now_v7(),
+            tick: None,
+            id: Uuid::nil(),
+            again: false,
         }
     }
 

@@ -10,7 +10,7 @@ use tracing::Instrument;
 use uuid::Uuid;
 
 use crate::journal::{
-    Append, AppendError, Journal, LeaseChange, LoadError, Loaded, StartKey, Written,
+    Append, AppendError, Journal, LeaseChange, LoadError, Loaded, StartKey, TakenTick, Written,
 };
 use crate::project::{project, run_row};
 use crate::rows::{LeaseRow, RunRow};
@@ -178,9 +178,12 @@ async fn write_once<J: Journal, H: Herald>(
         approvals: projected.approvals,
         feedback: projected.feedback,
         deliveries: Vec::new(),
+        usage: Vec::new(),
         published: herald.published(&row.run),
         start_key: None,
+        tick: None,
         id: Uuid::now_v7(),
+        again: false,
     };
     let owed = append.ready_at.is_some();
     journal.append(append).await.map_err(WriteError::Append)?;
@@ -211,6 +214,33 @@ pub async fn start<J: Journal, H: Herald>(
     key: &ChainKey,
     start: Start,
 ) -> Result<StartOutcome, WriteError> {
+    begin(journal, herald, key, start, None).await
+}
+
+/// Stores a new run for a tick of a schedule, in one transaction with the schedule's moving on: no
+/// tick, no run (S8.5).
+///
+/// # Errors
+///
+/// [`AppendError::Conflict`] if the schedule does not stand at the tick any more: somebody else has
+/// taken it, or a deploy has changed the schedule.
+pub async fn start_at<J: Journal, H: Herald>(
+    journal: &J,
+    herald: &H,
+    key: &ChainKey,
+    start: Start,
+    tick: TakenTick,
+) -> Result<StartOutcome, WriteError> {
+    begin(journal, herald, key, start, Some(tick)).await
+}
+
+async fn begin<J: Journal, H: Herald>(
+    journal: &J,
+    herald: &H,
+    key: &ChainKey,
+    start: Start,
+    tick: Option<TakenTick>,
+) -> Result<StartOutcome, WriteError> {
     let now = journal.now();
     let (actor, step) = start.decide()?;
     let start_key = start.trigger.idempotency.as_ref().map(|key| StartKey {
@@ -237,9 +267,12 @@ pub async fn start<J: Journal, H: Herald>(
         approvals: Vec::new(),
         feedback: Vec::new(),
         deliveries: Vec::new(),
+        usage: Vec::new(),
         published: None,
         start_key: start_key.clone(),
+        tick,
         id: Uuid::now_v7(),
+        again: false,
     };
     match journal.append(append).await {
         Ok(_) => {

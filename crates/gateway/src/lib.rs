@@ -15,6 +15,7 @@
 //! | [`tokens`] | makes and revokes tokens |
 //! | `audit` | writes down who changed what, and refused decisions (S10.8) |
 //! | `console` | the web pages |
+//! | `hooks` | webhooks that start runs (S8.5) |
 //! | `watch` | many watchers over one subscription (S2.4) |
 //! | `request`, `page`, `refuse`, `show` | what comes in, pages, errors, what goes out |
 
@@ -24,6 +25,7 @@ pub mod auth;
 mod config;
 mod console;
 mod current;
+mod hooks;
 mod page;
 mod reflection;
 mod refuse;
@@ -32,12 +34,14 @@ mod show;
 pub mod tokens;
 mod watch;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
 use axum::Router;
 use sayso_bus::Bus;
 use sayso_run::{ChainKey, ChainKeys};
+use sayso_service::config::SecretSource;
 use sayso_service::health::Health;
 use sayso_service::peer::Peer;
 use sayso_store::Store;
@@ -98,6 +102,7 @@ pub(crate) struct Shared {
     pub(crate) watching: Watching,
     pub(crate) key: ChainKey,
     pub(crate) keys: ChainKeys,
+    pub(crate) secrets: BTreeMap<String, SecretSource>,
     scheduler: Peer,
     hub: Peer,
     policy: Peer,
@@ -158,6 +163,7 @@ impl Gateway {
             store,
             key,
             keys,
+            secrets: config.secrets,
             scheduler,
             hub,
             policy,
@@ -173,7 +179,7 @@ impl Gateway {
 
     /// What is answered over plain HTTP.
     pub fn router(&self) -> Router {
-        console::router(&self.shared)
+        console::router(&self.shared).merge(hooks::router(&self.shared))
     }
 
     /// Who may call, for whoever checks sessions of another kind.

@@ -37,13 +37,17 @@ impl PolicyService for Api {
         let warnings = findings(checked.warnings());
         let revision_id = match &checked {
             Checked::Sound { bundle, .. } => bundle.revision_hash(),
-            Checked::Mistaken(_) | Checked::NoSuchRole { .. } => String::new(),
+            Checked::Mistaken(_) | Checked::NoSuchRole { .. } | Checked::WebhookTaken { .. } => {
+                String::new()
+            }
         };
         let changes = match &checked {
             Checked::Sound { bundle, .. } => {
                 Some(difference(&self.0.store, &namespace, bundle).await?)
             }
-            Checked::Mistaken(_) | Checked::NoSuchRole { .. } => None,
+            Checked::Mistaken(_) | Checked::NoSuchRole { .. } | Checked::WebhookTaken { .. } => {
+                None
+            }
         };
         let answer = ValidateResponse {
             errors: findings(&errors),
@@ -106,6 +110,7 @@ impl PolicyService for Api {
             version: now.version,
             unchanged,
             read_at: Some(timestamp(now.read_at)),
+            paused: now.paused,
         }))
     }
 }

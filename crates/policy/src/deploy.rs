@@ -2,18 +2,19 @@
 //!
 //! The revision's id is the hash of the bundle in its canonical form, so two texts that say the same
 //! are one revision, and who deployed it first, and when, stays on record (S1.3). What the
-//! transaction writes is the revision unless it exists, the agent that points at it, and the role
-//! that the bundle names; a bundle without a role leaves the agent's as it is (S3.9).
+//! transaction writes is the revision unless it exists, the agent that points at it, the role that
+//! the bundle names, and its schedules and webhooks (S8.5); a bundle without a role leaves the
+//! agent's as it is (S3.9).
 
 use sayso_rules::Bundle;
 use sayso_run::{AgentName, Namespace, PrincipalId, RevisionId};
 use sayso_service::error::Coded;
-use sayso_store::{Deploy, RevisionRow, Store};
+use sayso_store::{Deploy, DeployError, RevisionRow, Store};
 
 use crate::changes::{Changes, changes};
 use crate::check::{Finding, check};
 use crate::read::revision;
-use crate::refuse::database;
+use crate::refuse::{database, webhook_taken};
 
 /// What a deploy did.
 #[derive(Debug)]
@@ -92,11 +93,15 @@ pub(crate) async fn deploy(
         revision: id.clone(),
         bundle: bundle.to_canonical_json(),
         role: bundle.role.clone(),
+        triggers: bundle.triggers.clone(),
         by: by.clone(),
     };
     let difference = difference(store, namespace, &bundle).await?;
     let deployed = store.agents().deploy(&request).await;
-    let deployed = deployed.map_err(|error| database("deploying the bundle", &error))?;
+    let deployed = deployed.map_err(|error| match error {
+        DeployError::WebhookTaken { webhook, agent } => webhook_taken(&bundle, &webhook, &agent),
+        DeployError::Database(error) => database("deploying the bundle", &error),
+    })?;
     tracing::info!(%namespace, %agent, revision = %id, %by, new = deployed.new_revision, "deployed");
     Ok(Outcome {
         revision: revision(store, namespace, &agent, Some(&id)).await?,

@@ -63,9 +63,10 @@ fn bundle_value() -> Value {
             "max": { "type": "number", "description": "A number not above this is enough by itself." },
         })),
         "alternative": closed_any(json!({
-            "args": places(&json!({ "$ref": "#/$defs/provenance" })),
+            "args": some_places(&json!({ "$ref": "#/$defs/provenance" })),
             "roles": {
                 "type": "object",
+                "minProperties": 1,
                 "propertyNames": { "enum": &ArgRole::ALL.map(ArgRole::as_str)[..6] },
                 "additionalProperties": { "$ref": "#/$defs/provenance" },
             },
@@ -238,6 +239,13 @@ fn places(value: &Value) -> Value {
     })
 }
 
+/// The same, that names one at least.
+fn some_places(value: &Value) -> Value {
+    let mut schema = places(value);
+    schema["minProperties"] = json!(1);
+    schema
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -336,6 +344,8 @@ mod tests {
             rule(json!({ "when": { "args": { "a": { "maxLength": -1 } } } })),
             rule(json!({ "unless": {} })),
             rule(json!({ "unless": [{}] })),
+            rule(json!({ "unless": { "roles": {} } })),
+            rule(json!({ "unless": { "args": {} } })),
             rule(json!({ "unless": { "roles": { "free": { "from": [] } } } })),
             rule(json!({ "unless": { "roles": { "label": {} } } })),
             rule(json!({ "unless": { "args": { "a": { "from": ["web"] } } } })),

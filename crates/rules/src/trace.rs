@@ -7,9 +7,10 @@
 //! happened.
 //!
 //! The tools listed are granted, beside the bundle's built-ins; a call of any other tool is denied.
-//! Where no line lists any, whatever is called is granted, and its server said nothing of it. The
-//! role is `unrestricted`.
+//! Where no line lists any, whatever is called is granted, by either form of its name, and its
+//! server said nothing of it. The role is `unrestricted`.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -21,7 +22,7 @@ use crate::judge::{
     CONTROL_TOOLS, CallView, Hints, Method, RuleId, Rules, RunView, Standing, Tool, ToolKind,
     ToolView, kind_by_name,
 };
-use crate::names::ToolNames;
+use crate::names::{ToolNames, plain_form};
 use crate::provenance::Index;
 use crate::trust::Trust;
 
@@ -187,18 +188,19 @@ fn answer(rules: &Rules, tools: &Granted, trace: &Trace) -> Answer {
     let verdicts = (0..)
         .zip(&trace.calls)
         .map(|(at, call): (usize, _)| {
-            let unknown;
+            let unlisted;
             let tool = match tools.find(&call.tool) {
                 Some(tool) => tool,
                 None => {
-                    unknown = rules.resolve(&ToolView {
-                        registered: &call.tool,
-                        model_name: &call.tool,
-                        kind: kind_by_name(&call.tool),
+                    let registered = registered_name(bundle, &call.tool);
+                    unlisted = rules.resolve(&ToolView {
+                        registered: &registered,
+                        model_name: &plain_form(&registered),
+                        kind: kind_by_name(&registered),
                         granted: trace.tools.is_none(),
                         hints: Hints::default(),
                     });
-                    &unknown
+                    &unlisted
                 }
             };
             let id = at.to_string();
@@ -238,6 +240,39 @@ fn answer(rules: &Rules, tools: &Granted, trace: &Trace) -> Answer {
     Answer {
         id: trace.id.clone(),
         verdicts,
+    }
+}
+
+/// The registered name of a tool that no line lists. The model's form of a name does not say where
+/// the server's ends: the bundle's servers and the names that it writes out do, or else the first
+/// underscore. So a rule reaches a call in whichever form it names its tool.
+fn registered_name<'n>(bundle: &Bundle, name: &'n str) -> Cow<'n, str> {
+    if name.contains('.') || kind_by_name(name) != ToolKind::Mcp {
+        return name.into();
+    }
+    let of_server = |server: &String| {
+        let rest = name.strip_prefix(&plain_form(server))?.strip_prefix('_')?;
+        Some(format!("{server}.{rest}"))
+    };
+    let mut servers: Vec<&String> = bundle.servers.keys().collect();
+    servers.sort_by_key(|server| std::cmp::Reverse(server.len()));
+    if let Some(found) = servers.into_iter().find_map(of_server) {
+        return found.into();
+    }
+    let rules = bundle.permissions.iter().flat_map(|p| &p.rules);
+    let mut written = bundle
+        .tools
+        .iter()
+        .map(|(glob, _)| glob)
+        .chain(rules.map(|rule| &rule.tool))
+        .filter(|glob| glob.is_exact() && plain_form(glob.as_str()) == name);
+    match written
+        .clone()
+        .find(|glob| glob.as_str().contains('.'))
+        .or_else(|| written.next())
+    {
+        Some(glob) => glob.as_str().to_owned().into(),
+        None => name.replacen('_', ".", 1).into(),
     }
 }
 

@@ -104,6 +104,8 @@ impl World {
             principal: PrincipalId::new("sub").unwrap(),
             trust: Trust::Trusted,
             idempotency: None,
+            trigger: None,
+            tick: None,
             traceparent: None,
         };
         let (actor, step) = Start {
@@ -259,6 +261,7 @@ impl World {
             text: if text { "so".into() } else { String::new() },
             calls,
             model: "m".into(),
+            cost: None,
             usage: Usage {
                 input: 1,
                 cached: 0,

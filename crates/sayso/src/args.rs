@@ -152,6 +152,16 @@ pub(crate) enum Command {
     /// List agents, or show one.
     #[command(subcommand)]
     Agents(AgentsCommand),
+    /// Let an agent, or the whole namespace, start and do nothing for now; nothing is lost.
+    ///
+    /// Starts are taken and stay pending; what was sent before comes to its end. With --list it says
+    /// what is paused.
+    Pause(PauseArgs),
+    /// End a pause: everything goes on.
+    Resume(ResumeArgs),
+    /// Say what models may cost in a month, and see what they cost.
+    #[command(subcommand)]
+    Budget(BudgetCommand),
     /// Ask what bundles say: explain, test, replay and judge.
     #[command(subcommand)]
     Policy(PolicyCommand),
@@ -448,6 +458,40 @@ pub(crate) struct CreateTokenArgs {
     /// namespaces. Needs --namespace.
     #[arg(long, value_name = "FILE", requires = "namespace")]
     pub(crate) config: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PauseArgs {
+    /// This agent alone.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) agent: Option<String>,
+    /// Why, for whoever wonders.
+    #[arg(long)]
+    pub(crate) reason: Option<String>,
+    /// Pause nothing; say what is paused.
+    #[arg(long, conflicts_with_all = ["agent", "reason"])]
+    pub(crate) list: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ResumeArgs {
+    /// This agent, if it was paused by itself.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) agent: Option<String>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum BudgetCommand {
+    /// Set the namespace's cap. Runs that meet it complete; it resets with the calendar month, UTC.
+    Set {
+        /// The cap: a number and a currency, such as 100 USD.
+        #[arg(value_name = "AMOUNT", required = true, num_args = 1..=2)]
+        cap: Vec<String>,
+    },
+    /// Show the cap, and what was spent by month.
+    Ls,
+    /// Take the cap away.
+    Rm,
 }
 
 #[derive(Debug, Args)]

@@ -10,7 +10,7 @@ use sayso_run::{ChainKey, Input, Refusal, RunId, RunState, Timestamp, WorkerId};
 use sayso_store::Worker;
 
 use crate::watched::Watched;
-use crate::{Scheduler, SchedulerConfig};
+use crate::{Scheduler, SchedulerConfig, budgets, ticks};
 
 /// Runs looked at in one sweep; the rest come with the next.
 const BATCH: u32 = 500;
@@ -74,6 +74,8 @@ pub(crate) async fn sweep(scheduler: &Scheduler) {
     loop {
         ticks.tick().await;
         sweeper.round(|| start.elapsed()).await;
+        report("due schedules", ticks::start_due(scheduler).await);
+        report("budgets", budgets::announce(scheduler).await);
     }
 }
 

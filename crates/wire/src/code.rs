@@ -69,6 +69,12 @@ codes! {
     AGENT_NOT_FOUND = "agent.not_found";
     /// The agent has no such revision.
     AGENT_REVISION_NOT_FOUND = "agent.revision_not_found";
+    /// The amount of a budget is not one.
+    BUDGET_MALFORMED = "budget.malformed";
+    /// The namespace has no spending cap.
+    BUDGET_NOT_FOUND = "budget.not_found";
+    /// It is not paused.
+    PAUSE_NOT_FOUND = "pause.not_found";
     /// The namespace has no such role.
     ROLE_NOT_FOUND = "role.not_found";
     /// An agent has the role; give it another one first.
@@ -131,12 +137,15 @@ mod tests {
             "token.",
             "page.",
             "database.",
+            "pause.",
+            "budget.",
             "service.",
         ];
         for word in named {
             let is_code = ours.iter().any(|area| word.starts_with(area));
             // Actions of the audit log look alike.
-            let is_action = ["token.create", "approval.decide"].contains(&word.as_str());
+            let is_action =
+                ["token.create", "approval.decide", "budget.near"].contains(&word.as_str());
             assert!(
                 !is_code || is_action || ALL.contains(&word.as_str()),
                 "{word}"

@@ -55,6 +55,8 @@ words! {
     }
     StartSource {
         Start = "start",
+        Cron = "cron",
+        Webhook = "webhook",
     }
     ActionStatus {
         PendingReview = "pending_review",
@@ -169,7 +171,7 @@ counterparts! {
         Answer, MaxCycles, SpendingCap, ProviderBilling, Error, Cancelled,
     }
     Trust = Trust as "trust" { Untrusted, Trusted, Operator }
-    Source = StartSource as "source" { Start }
+    Source = StartSource as "source" { Start, Cron, Webhook }
     ActionStatus = ActionStatus as "action status" {
         PendingReview, AutoApproved, Approved, Rejected, Executed, Failed,
     }

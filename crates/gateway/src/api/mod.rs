@@ -4,7 +4,9 @@
 mod agents;
 mod approvals;
 mod audit;
+mod budgets;
 mod feedback;
+mod pauses;
 mod policy;
 mod roles;
 mod runs;
@@ -20,7 +22,9 @@ use sayso_wire::v1;
 use sayso_wire::v1::agent_service_server::AgentServiceServer;
 use sayso_wire::v1::approval_service_server::ApprovalServiceServer;
 use sayso_wire::v1::audit_service_server::AuditServiceServer;
+use sayso_wire::v1::budget_service_server::BudgetServiceServer;
 use sayso_wire::v1::feedback_service_server::FeedbackServiceServer;
+use sayso_wire::v1::pause_service_server::PauseServiceServer;
 use sayso_wire::v1::policy_service_server::PolicyServiceServer;
 use sayso_wire::v1::role_service_server::RoleServiceServer;
 use sayso_wire::v1::run_service_server::RunServiceServer;
@@ -33,7 +37,7 @@ use crate::Shared;
 use crate::auth::{Guarded, Reach, Session};
 
 /// The names of the services, as gRPC health knows them.
-pub(crate) const SERVICES: [&str; 8] = [
+pub(crate) const SERVICES: [&str; 10] = [
     "sayso.v1.RunService",
     "sayso.v1.ApprovalService",
     "sayso.v1.AgentService",
@@ -42,6 +46,8 @@ pub(crate) const SERVICES: [&str; 8] = [
     "sayso.v1.FeedbackService",
     "sayso.v1.TokenService",
     "sayso.v1.AuditService",
+    "sayso.v1.PauseService",
+    "sayso.v1.BudgetService",
 ];
 
 /// The largest request, in bytes: a response with several texts of 1 MiB. What is larger is refused
@@ -76,6 +82,8 @@ pub(crate) fn routes(shared: &Arc<Shared>) -> Routes {
         .add_service(guarded!(FeedbackServiceServer))
         .add_service(guarded!(TokenServiceServer))
         .add_service(guarded!(AuditServiceServer))
+        .add_service(guarded!(PauseServiceServer))
+        .add_service(guarded!(BudgetServiceServer))
         .prepare()
 }
 

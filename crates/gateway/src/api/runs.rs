@@ -13,7 +13,7 @@ use sayso_wire::v1;
 use sayso_wire::v1::run_service_server::RunService;
 use tonic::{Request, Response, Status};
 
-use super::{Api, Streamed, on_behalf};
+use super::{Api, Streamed, on_behalf, pauses};
 use crate::auth::{Reach, Session};
 use crate::page::{ENTRIES, Pages, STEPS};
 use crate::request::{CHECKED, Check};
@@ -47,6 +47,7 @@ impl RunService for Api {
             source: v1::StartSource::Start.into(),
             idempotency_key: asked.idempotency_key,
             traceparent,
+            trigger: String::new(),
         };
         let started = self.0.scheduler().start_run(start).await;
         let started = started.map_err(|status| refuse::sibling("scheduler", &status))?;
@@ -72,10 +73,14 @@ impl RunService for Api {
         let session = Session::of(&request);
         let run = run_id(&request.get_ref().run_id)?;
         let row = visible_run(&self.0, &session, &run).await?;
-        let lowered = trust_lowered(&self.0, &row.namespace, &run, row.seq).await?;
-        let mut shown = show::run(row);
-        shown.trust_lowered = lowered;
-        Ok(Response::new(v1::GetRunResponse { run: Some(shown) }))
+        let namespace = row.namespace.clone();
+        let lowered = trust_lowered(&self.0, &namespace, &run, row.seq).await?;
+        let shown = pauses::shown(&self.0, &namespace, vec![row]).await?;
+        let shown = shown.into_iter().next().map(|run| v1::Run {
+            trust_lowered: lowered,
+            ..run
+        });
+        Ok(Response::new(v1::GetRunResponse { run: shown }))
     }
 
     async fn list_runs(
@@ -99,7 +104,7 @@ impl RunService for Api {
         let rows = page::read(size, after, fetch, keeps, weight).await;
         let (rows, next) = rows.map_err(|error| page::failed("listing runs", error))?;
         Ok(Response::new(v1::ListRunsResponse {
-            runs: rows.into_iter().map(show::run).collect(),
+            runs: pauses::shown(&self.0, namespace, rows).await?,
             next_page_token: pages.next(next),
         }))
     }

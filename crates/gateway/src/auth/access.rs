@@ -7,8 +7,8 @@
 //! | cancel, reply to, retry a run | `operator` | `submit` |
 //! | decide, respond | `approver` | |
 //! | list agents | `submit`, `read`, `approver`, `operator` | |
-//! | read, validate, explain, test and replay bundles, roles, agents' logs, feedback | `read`, `approver`, `operator` | |
-//! | deploy; make, change, remove, attach and detach roles | `operator` | |
+//! | read, validate, explain, test and replay bundles, roles, agents' logs, feedback, pauses, the budget | `read`, `approver`, `operator` | |
+//! | deploy; make, change, remove, attach and detach roles; pause, resume; set and remove the budget | `operator` | |
 //! | read and verify the audit log | `operator` | |
 //! | tokens | `admin` | |
 //!
@@ -134,6 +134,16 @@ pub const METHODS: &[Access] = &[
         Scopes::NONE,
     ),
     needs("/sayso.v1.AuditService/VerifyAudit", OPERATOR, Scopes::NONE),
+    needs("/sayso.v1.PauseService/Pause", OPERATOR, Scopes::NONE),
+    needs("/sayso.v1.PauseService/Resume", OPERATOR, Scopes::NONE),
+    needs("/sayso.v1.PauseService/ListPauses", READERS, Scopes::NONE),
+    needs("/sayso.v1.BudgetService/SetBudget", OPERATOR, Scopes::NONE),
+    needs("/sayso.v1.BudgetService/GetBudget", READERS, Scopes::NONE),
+    needs(
+        "/sayso.v1.BudgetService/RemoveBudget",
+        OPERATOR,
+        Scopes::NONE,
+    ),
 ];
 
 impl Access {

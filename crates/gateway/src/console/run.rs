@@ -204,6 +204,15 @@ pub(super) async fn head(
     let now = console.now();
     Ok(html! {
         p.standing role="status" { span class=(format!("badge {word}")) { (spoken(word)) } }
+        @if let Some(pause) = &run.pause {
+            p.hint #paused {
+                "It stands still: "
+                @if pause.agent.is_empty() { "the namespace" } @else { "the agent" }
+                " was paused by " bdi { (shown(&pause.paused_by)) } " "
+                (distance(pause.paused_at.as_ref(), now)) "."
+                @if !pause.reason.is_empty() { " " q { bdi { (cut(&pause.reason, SHORT)) } } }
+            }
+        }
         @if !waiting.is_empty() {
             ul.waiting {
                 @for approval in &waiting {
@@ -223,6 +232,7 @@ pub(super) async fn head(
             (trust(run.trust(), run.trust_lowered.as_ref(), &run.id))
             div { dt { "Cycles" } dd { (run.cycles) " of 20" } }
             div { dt { "Tokens" } dd { (usage.input_tokens) " in, " (usage.output_tokens) " out" } }
+            @if !run.cost.is_empty() { div { dt { "Cost" } dd { (shown(&run.cost)) } } }
             @if run.retries > 0 { div { dt { "Retries" } dd { (run.retries) " of 5" } } }
             div.wide { dt { "Run" } dd { code.digest { (shown(&run.id)) } } }
             div.wide { dt { "Revision" } dd { code.digest { (shown(&run.revision_id)) } } }

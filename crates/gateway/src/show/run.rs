@@ -14,7 +14,7 @@ pub(crate) fn run(row: RunRow) -> v1::Run {
         namespace: row.namespace.into(),
         agent: row.agent.into(),
         revision_id: row.revision.into(),
-        source: v1::StartSource::Start.into(),
+        source: v1::StartSource::from(row.source).into(),
         requester: row.principal.into(),
         trust: v1::Trust::from(row.trust).into(),
         input: row.input,
@@ -33,6 +33,9 @@ pub(crate) fn run(row: RunRow) -> v1::Run {
         approval_expires_at: row.expires_at.map(timestamp),
         duration: Some(duration_micros(until.micros_since(row.created_at))),
         has_open_calls: row.open_calls,
+        trigger: row.trigger.unwrap_or_default(),
+        pause: None,
+        cost: row.cost.map(|cost| cost.to_string()).unwrap_or_default(),
         trust_lowered: None,
     }
 }

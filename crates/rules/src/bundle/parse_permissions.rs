@@ -206,11 +206,17 @@ fn alternative(report: &mut Report, at: &At<'_>) -> Option<Alternative> {
     let mut fields = at.fields(report)?;
     let args = fields
         .take("args")
-        .and_then(|at| places(report, &at, provenance))
+        .and_then(|at| {
+            not_empty(report, &at);
+            places(report, &at, provenance)
+        })
         .unwrap_or_default();
     let roles = fields
         .take("roles")
-        .and_then(|at| roles(report, &at))
+        .and_then(|at| {
+            not_empty(report, &at);
+            roles(report, &at)
+        })
         .unwrap_or_default();
     let named = fields.any_taken();
     fields.finish(report);
@@ -218,6 +224,14 @@ fn alternative(report: &mut Report, at: &At<'_>) -> Option<Alternative> {
         says_nothing(report, at, "args, roles");
     }
     Some(Alternative { args, roles })
+}
+
+/// Conditions that are none would lift a rule always, which nobody means.
+fn not_empty(report: &mut Report, at: &At<'_>) {
+    if matches!(at.node, Node::Map(entries) if entries.is_empty()) {
+        let message = "at least one condition is expected here";
+        report.add("bundle.missing_field", &at.path, message);
+    }
 }
 
 fn roles(report: &mut Report, at: &At<'_>) -> Option<BTreeMap<ArgRole, Provenance>> {

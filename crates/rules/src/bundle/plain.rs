@@ -44,7 +44,11 @@ fn write(node: &Node, path: &str, json: &mut String) -> Result<(), BundleError> 
             json.push('{');
             for (at, entry) in entries.iter().enumerate() {
                 let key = entry.key.as_ref().map_err(|kind| {
-                    wrong("bundle.wrong_type", path, format!("a key is a text, not {kind}"))
+                    wrong(
+                        "bundle.wrong_type",
+                        path,
+                        format!("a key is a text, not {kind}"),
+                    )
                 })?;
                 let place = match path {
                     "" => key.clone(),

@@ -81,6 +81,11 @@ impl Pointer {
         covers(&self.parts, path)
     }
 
+    /// Whether the place is this key or stands below it.
+    pub(crate) fn leads_through(&self, path: &[Step<'_>]) -> bool {
+        leads_through(&self.parts, path)
+    }
+
     /// Every value that is named, in order.
     pub(crate) fn select<'j, 't>(&self, json: &'j Json<'t>) -> Vec<&'j Json<'t>> {
         let mut found = Vec::new();
@@ -124,6 +129,22 @@ fn covers(parts: &[Box<str>], path: &[Step<'_>]) -> bool {
         Some((Step::Index(index), rest)) => match item(part, *index) {
             Some(meant) => meant && covers(deeper, rest),
             None => covers(parts, rest),
+        },
+    }
+}
+
+fn leads_through(parts: &[Box<str>], path: &[Step<'_>]) -> bool {
+    let Some((step, rest)) = path.split_first() else {
+        return true;
+    };
+    let Some((part, deeper)) = parts.split_first() else {
+        return false;
+    };
+    match step {
+        Step::Key(key) => **key == **part && leads_through(deeper, rest),
+        Step::Index(index) => match item(part, *index) {
+            Some(meant) => meant && leads_through(deeper, rest),
+            None => leads_through(parts, rest),
         },
     }
 }

@@ -6,8 +6,8 @@ use super::{CallView, Tool};
 use crate::bundle::{ArgRole, Step};
 use crate::decimal::Decimal;
 use crate::json::Json;
+use crate::provenance::numbers::number;
 use crate::provenance::records::leaves;
-use crate::provenance::text::number;
 use crate::trust::Trust;
 
 /// How a run stands, kept with its folded state: small, and cheap to copy for the calls of one
@@ -75,11 +75,15 @@ impl Standing {
             return;
         };
         for (path, value) in leaves(&args) {
-            let Some(value) = numeric(value).filter(|value| *value > Decimal::default()) else {
-                continue;
+            let amount = is_amount(call.tool, &path);
+            let value = match numeric(value) {
+                Some(value) if value <= Decimal::default() => continue,
+                // How much that was nobody knows, nor what comes to be the total.
+                None if !amount && !matches!(value, Json::Number(_)) => continue,
+                value => value,
             };
-            let plus = |total: Option<Decimal>| total.and_then(|total| total.plus(value));
-            if is_amount(call.tool, &path) {
+            let plus = |total: Option<Decimal>| total?.plus(value?);
+            if amount {
                 self.amounts = plus(self.amounts);
             } else {
                 let places = self

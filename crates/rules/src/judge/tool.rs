@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 use super::{CONTROL_TOOLS, Rules};
 use crate::bundle::{ArgRole, Builtin, Effect, Pointer, Review, RoleMark, Step, ToolMarks};
-use crate::provenance::index::AskedKind;
+use crate::provenance::asked::AskedKind;
 use crate::provenance::kinds::{self, Named};
 
 /// What a tool is, as far as permissions go.
@@ -86,6 +86,7 @@ pub struct Tool {
     pub(super) kind: ToolKind,
     pub(super) granted: bool,
     pub(super) effect: Effect,
+    effect_known: bool,
     pub(super) untrusted_output: bool,
     pub(super) sensitive_output: bool,
     pub(super) review: Option<Review>,
@@ -107,6 +108,11 @@ impl Tool {
     #[must_use]
     pub fn effect(&self) -> Effect {
         self.effect
+    }
+
+    /// Whether somebody said what it does, or that is only what is assumed of any tool.
+    pub(crate) fn effect_is_known(&self) -> bool {
+        self.effect_known
     }
 
     /// Whether calling it lowers a run to untrusted (S5.8).
@@ -149,6 +155,13 @@ impl Tool {
             .max_by_key(|(place, _)| place.depth())
     }
 
+    /// Whether the bundle names an argument by a place that goes through this key.
+    pub(crate) fn names_key(&self, path: &[Step<'_>]) -> bool {
+        self.roles
+            .iter()
+            .any(|(place, _)| place.leads_through(path))
+    }
+
     /// The kind of thing that an argument names.
     pub(crate) fn kind_of<'t>(&'t self, path: &[Step<'_>]) -> AskedKind<'t> {
         if let Some((_, mark)) = self.mark(path)
@@ -186,20 +199,32 @@ impl Rules {
         let trusted = view.kind == ToolKind::Mcp && self.trusts_server_of(view.registered);
         let builtin =
             Builtin::from_name(view.registered).filter(|_| view.kind == ToolKind::Builtin);
-        let effect = marks.iter().find_map(|mark| mark.effect);
+        let roles = roles(&marks, view.kind, builtin);
+        let known = known_effect(view, builtin, trusted).map(|effect| {
+            let sends = roles
+                .iter()
+                .any(|(_, mark)| mark.role == ArgRole::Destination);
+            match effect {
+                // A read that sends something to where the caller says.
+                Effect::Read if sends && builtin.is_none() => Effect::Outward,
+                effect => effect,
+            }
+        });
+        let effect = marks.iter().find_map(|mark| mark.effect).or(known);
         let untrusted = marks.iter().find_map(|mark| mark.untrusted_output);
         Tool {
             registered: view.registered.into(),
             kind: view.kind,
             granted: view.granted,
-            effect: effect.unwrap_or_else(|| known_effect(view, builtin, trusted)),
+            effect: effect.unwrap_or(Effect::Write),
+            effect_known: effect.is_some(),
             untrusted_output: untrusted.unwrap_or_else(|| known_untrusted(view, builtin, trusted)),
             sensitive_output: marks
                 .iter()
                 .find_map(|mark| mark.sensitive_output)
                 .unwrap_or(false),
             review: marks.iter().find_map(|mark| mark.review),
-            roles: roles(&marks, view.kind, builtin),
+            roles,
             returns: returns(&marks),
             subject: kinds::subject(view.registered),
             rules: self.patterns.all(view.registered, view.model_name),
@@ -213,19 +238,21 @@ impl Rules {
     }
 }
 
-fn known_effect(view: &ToolView<'_>, builtin: Option<Builtin>, trusted: bool) -> Effect {
+/// What a tool is known to do where the bundle does not say.
+fn known_effect(view: &ToolView<'_>, builtin: Option<Builtin>, trusted: bool) -> Option<Effect> {
     match view.kind {
-        ToolKind::Control => Effect::Read,
-        ToolKind::Agent => Effect::Write,
-        ToolKind::Builtin => builtin.map_or(Effect::Write, Builtin::effect),
-        ToolKind::Endpoint(Method::Read) => Effect::Read,
-        ToolKind::Endpoint(Method::Write) => Effect::Write,
-        ToolKind::Endpoint(Method::Delete) => Effect::Destructive,
-        ToolKind::Mcp if !trusted => Effect::Write,
+        ToolKind::Control => Some(Effect::Read),
+        ToolKind::Agent => Some(Effect::Write),
+        ToolKind::Builtin => builtin.map(Builtin::effect),
+        ToolKind::Endpoint(Method::Read) => Some(Effect::Read),
+        ToolKind::Endpoint(Method::Write) => Some(Effect::Write),
+        ToolKind::Endpoint(Method::Delete) => Some(Effect::Destructive),
+        ToolKind::Mcp if !trusted => None,
         ToolKind::Mcp => match (view.hints.read_only, view.hints.destructive) {
-            (Some(true), _) => Effect::Read,
-            (_, Some(true)) => Effect::Destructive,
-            (_, Some(false) | None) => Effect::Write,
+            (Some(true), _) => Some(Effect::Read),
+            (_, Some(true)) => Some(Effect::Destructive),
+            (Some(false), _) | (_, Some(false)) => Some(Effect::Write),
+            (None, None) => None,
         },
     }
 }

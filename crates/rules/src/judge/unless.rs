@@ -12,13 +12,14 @@
 
 use std::fmt;
 
-use super::standing::{is_amount, numeric};
 use super::{Facts, Tool};
 use crate::bundle::{Alternative, ArgRole, Effect, Pointer, Provenance, Step, ValueSource};
 use crate::decimal::Decimal;
 use crate::json::Json;
-use crate::provenance::index::{Asked, AskedKind, is_field_name};
+use crate::provenance::asked::{Argument, Asked, AskedKind};
+use crate::provenance::kinds::is_common_field;
 use crate::provenance::links::links;
+use crate::provenance::numbers::sum;
 use crate::provenance::records::plain;
 
 /// Why an alternative does not lift its rule.
@@ -69,7 +70,7 @@ struct Leaf<'j> {
 #[derive(Clone, Copy)]
 enum Scalar<'j> {
     Value(&'j Json<'j>),
-    /// A key that does not look like the name of a field.
+    /// A key that neither the bundle names nor everybody knows as the name of a field.
     Key(&'j str),
 }
 
@@ -82,7 +83,10 @@ pub(super) fn lifts(alternative: &Alternative, facts: &Facts<'_, '_>) -> Result<
         named_place(place, condition, args, facts)?;
     }
     if alternative.roles.is_empty() {
-        return Ok(());
+        return match alternative.args.is_empty() {
+            true => Err(NotLifted::NoSuchRole),
+            false => Ok(()),
+        };
     }
     let named = |role: ArgRole| alternative.roles.contains_key(&role);
     if !facts.tool.roles().any(|(_, mark)| named(mark.role)) {
@@ -98,7 +102,7 @@ fn named_place(
     facts: &Facts<'_, '_>,
 ) -> Result<(), NotLifted> {
     let mut found = Vec::new();
-    scalars(args, &mut Vec::new(), &mut found);
+    scalars(args, facts.tool, &mut Vec::new(), &mut found);
     found.retain(|leaf| place.covers(&leaf.path));
     if meets(&found, condition, facts) {
         return Ok(());
@@ -116,7 +120,7 @@ fn by_role(
     facts: &Facts<'_, '_>,
 ) -> Result<(), NotLifted> {
     let mut found = Vec::new();
-    scalars(args, &mut Vec::new(), &mut found);
+    scalars(args, facts.tool, &mut Vec::new(), &mut found);
     let mut rest = &mut found[..];
     while let Some(first) = rest.first() {
         let mark = facts.tool.mark(&first.path);
@@ -136,7 +140,7 @@ fn by_role(
                 }
             }
             None => {
-                for condition in alternative.roles.values() {
+                for condition in alternative.roles.values().chain(alternative.args.values()) {
                     if !meets(argument, condition, facts) {
                         return Err(unvouched(shown, None, condition));
                     }
@@ -207,7 +211,12 @@ fn described(condition: &Provenance) -> String {
     parts.join(", or ")
 }
 
-fn scalars<'j>(value: &'j Json<'j>, path: &mut Vec<Step<'j>>, found: &mut Vec<Leaf<'j>>) {
+fn scalars<'j>(
+    value: &'j Json<'j>,
+    tool: &Tool,
+    path: &mut Vec<Step<'j>>,
+    found: &mut Vec<Leaf<'j>>,
+) {
     match value {
         Json::Null => {}
         Json::Bool(_) | Json::Number(_) | Json::Text(_) => found.push(Leaf {
@@ -217,7 +226,7 @@ fn scalars<'j>(value: &'j Json<'j>, path: &mut Vec<Step<'j>>, found: &mut Vec<Le
         Json::List(items) => {
             for (index, item) in items.iter().enumerate() {
                 path.push(Step::Index(index));
-                scalars(item, path, found);
+                scalars(item, tool, path, found);
                 path.pop();
             }
         }
@@ -225,13 +234,13 @@ fn scalars<'j>(value: &'j Json<'j>, path: &mut Vec<Step<'j>>, found: &mut Vec<Le
             for (key, item) in entries {
                 path.push(Step::Key(key));
                 // The names of arguments are the tool's own.
-                if path.len() > 1 && !is_field_name(key) {
+                if path.len() > 1 && !is_common_field(key) && !tool.names_key(path) {
                     found.push(Leaf {
                         path: path.clone(),
                         value: Scalar::Key(key),
                     });
                 }
-                scalars(item, path, found);
+                scalars(item, tool, path, found);
                 path.pop();
             }
         }
@@ -286,12 +295,12 @@ fn comes_from<'a, 'j: 'a>(
             Scalar::Value(_) => facts.tool.kind_of(&leaf.path),
             Scalar::Key(_) => AskedKind::Likely(String::new()),
         };
-        let asked = Asked::new(
-            text,
+        let argument = Argument {
             kind,
-            is_amount(facts.tool, &leaf.path),
-            facts.tool.effect() == Effect::Destructive,
-        );
+            role: facts.tool.mark(&leaf.path).map(|(_, mark)| mark.role),
+            destructive: facts.tool.effect() == Effect::Destructive,
+        };
+        let asked = Asked::new(text, argument);
         if sources
             .iter()
             .any(|source| facts.run.index.vouches(*source, &asked))
@@ -313,9 +322,13 @@ fn stays_below(argument: &[Leaf<'_>], max: Decimal, facts: &Facts<'_, '_>) -> bo
     let mut total = facts.run.standing.total(tool, &first.path);
     for leaf in argument {
         let number = match leaf.value {
-            Scalar::Value(value) => numeric(value),
-            Scalar::Key(_) => None,
+            // A sum in a currency is in one that the bundle did not speak of.
+            Scalar::Value(Json::Number(_) | Json::Text(_)) => {
+                sum(leaf.value.text()).filter(|sum| sum.currency.is_none())
+            }
+            Scalar::Value(_) | Scalar::Key(_) => None,
         };
+        let number = number.map(|sum| sum.value);
         let Some(number) = number.filter(|n| *n >= Decimal::default() && *n <= max) else {
             return false;
         };

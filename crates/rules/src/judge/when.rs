@@ -11,8 +11,8 @@ use crate::bundle::{Action, Effect, Pointer, Rule, Scalar, ValueCondition};
 use crate::decimal::Decimal;
 use crate::glob::walk;
 use crate::json::Json;
+use crate::provenance::numbers::number;
 use crate::provenance::records::{leaves, plain};
-use crate::provenance::text::number;
 use crate::trust::Trust;
 
 /// Whether a condition holds.
@@ -92,7 +92,11 @@ pub(super) fn missed<'r>(rule: &'r Rule, facts: &Facts<'_, '_>) -> Option<Missed
     let strict = rule.action != Action::Allow;
     for (place, condition) in &when.args {
         let met = match facts.args() {
-            None => strict,
+            // What is no mapping has no arguments that could be told.
+            None
+            | Some(Json::Null | Json::Bool(_) | Json::Number(_) | Json::Text(_) | Json::List(_)) => {
+                strict
+            }
             Some(args) => argument_meets(place.select(args), condition, strict),
         };
         if !met {

@@ -2,35 +2,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::accounts::{self, ACCOUNT_DIGITS};
+use super::asked::{Argument, Asked, AskedKind};
+use super::links;
+use super::numbers::{Sum, sum, sums};
 use super::records::{Field, leaves, one_record, plain};
-use super::text::{Needle, Text, normal, number, numbers};
-use super::{kinds, links};
-use crate::bundle::{Effect, Step, ValueSource};
+use super::results::{Kinds, is_written, source};
+use super::text::{Needle, Text, normal};
+use crate::bundle::{Effect, ValueSource};
 use crate::decimal::Decimal;
 use crate::json::Json;
 use crate::judge::{CallView, Tool};
 use crate::trust::Trust;
-
-/// Names of fields that hold what people write: an address there is part of what was said, not of
-/// what was looked up.
-const WRITTEN: [&str; 16] = [
-    "body",
-    "comment",
-    "comments",
-    "content",
-    "contents",
-    "description",
-    "detail",
-    "details",
-    "message",
-    "note",
-    "notes",
-    "snippet",
-    "subject",
-    "summary",
-    "text",
-    "title",
-];
 
 /// What can vouch for the values of a run's calls (S5.9).
 ///
@@ -46,6 +29,8 @@ pub struct Index {
     pub(super) ids: BTreeMap<Box<str>, Vec<Id>>,
     /// What the records that were looked up hold of addresses, normalised.
     addresses: BTreeSet<String>,
+    /// Every scalar that a call was given, normalised.
+    given: BTreeSet<String>,
 }
 
 /// A text, and what in it is not found by whole tokens.
@@ -53,6 +38,8 @@ pub struct Index {
 pub(super) struct Source {
     pub(super) text: Text,
     pub(super) numbers: BTreeSet<Decimal>,
+    /// Those numbers that stand beside a currency.
+    money: BTreeSet<Sum>,
     accounts: BTreeSet<String>,
 }
 
@@ -73,64 +60,63 @@ pub(super) struct Id {
     pub(super) output: usize,
 }
 
-/// A value whose source is asked for.
-#[derive(Debug)]
-pub(crate) struct Asked<'a> {
-    exact: &'a str,
-    pub(super) needle: Needle,
-    account: Option<String>,
-    /// Only for amounts.
-    number: Option<Decimal>,
-    kind: AskedKind<'a>,
-    /// Whether the call that it belongs to is destructive.
-    destructive: bool,
-}
-
-/// The kind of thing that an argument names.
-#[derive(Debug, Clone)]
-pub(crate) enum AskedKind<'a> {
-    /// The bundle or the argument's name says so.
-    Known(std::borrow::Cow<'a, str>),
-    /// The argument's name suggests it: `channel`.
-    Likely(String),
-}
-
-impl<'a> Asked<'a> {
-    pub(crate) fn new(
-        exact: &'a str,
-        kind: AskedKind<'a>,
-        amount: bool,
-        destructive: bool,
-    ) -> Self {
-        Self {
-            exact,
-            needle: Needle::new(exact),
-            account: links::account(exact),
-            number: amount.then(|| number(exact)).flatten(),
-            kind,
-            destructive,
-        }
-    }
-}
-
 impl Source {
     fn of_text(text: &str) -> Self {
-        Self {
+        let mut source = Self {
             text: Text::new(text),
-            numbers: numbers(text).into_iter().collect(),
-            accounts: accounts(text),
+            accounts: accounts_in(text),
+            ..Self::default()
+        };
+        sums(text).into_iter().for_each(|sum| source.counts(sum));
+        source
+    }
+
+    /// Takes in a field of a result.
+    pub(super) fn takes_field(&mut self, text: &str, trusted: bool) {
+        if let Some(sum) = sum(text) {
+            self.counts(sum);
         }
+        if trusted {
+            self.accounts.extend(accounts_in(text));
+        }
+    }
+
+    fn counts(&mut self, sum: Sum) {
+        self.numbers.insert(sum.value);
+        if sum.currency.is_some() {
+            self.money.insert(sum);
+        }
+    }
+
+    /// Whether an amount is a number here, and in its own currency if it has one.
+    fn holds_amount(&self, amount: Option<&Sum>) -> bool {
+        amount.is_some_and(|sum| match sum.currency {
+            None => self.numbers.contains(&sum.value),
+            Some(_) => self.money.contains(sum),
+        })
     }
 
     pub(super) fn holds(&self, asked: &Asked<'_>) -> bool {
-        if let Some(number) = asked.number {
-            return self.numbers.contains(&number);
+        if let Some(amount) = &asked.amount {
+            return self.holds_amount(amount.as_ref());
         }
-        self.text.holds(&asked.needle)
-            || asked
-                .account
-                .as_ref()
-                .is_some_and(|account| self.accounts.contains(account))
+        self.text.holds(&asked.needle) || self.holds_account(asked)
+    }
+
+    /// The same for a result: a field that is nothing but a number vouches for no id, which has
+    /// fields of its own.
+    fn holds_in_result(&self, asked: &Asked<'_>) -> bool {
+        if asked.amount.is_none() && asked.is_bare_id() {
+            return self.text.holds_within(&asked.needle);
+        }
+        self.holds(asked)
+    }
+
+    fn holds_account(&self, asked: &Asked<'_>) -> bool {
+        asked
+            .account
+            .as_ref()
+            .is_some_and(|account| self.accounts.contains(account))
     }
 }
 
@@ -139,13 +125,13 @@ fn is_same(one: &str, other: &str) -> bool {
     !one.is_empty() && one == other
 }
 
-fn accounts(text: &str) -> BTreeSet<String> {
-    if text.bytes().filter(u8::is_ascii_digit).count() < links::ACCOUNT_DIGITS {
+fn accounts_in(text: &str) -> BTreeSet<String> {
+    if text.bytes().filter(u8::is_ascii_digit).count() < ACCOUNT_DIGITS {
         return BTreeSet::new();
     }
     links::links(text)
         .iter()
-        .filter_map(|link| links::account(link))
+        .filter_map(|link| accounts::account(link))
         .collect()
 }
 
@@ -192,49 +178,38 @@ impl Index {
         let output = self.outputs.len();
         let fields = leaves(value);
         let args = Json::read(call.args).unwrap_or(Json::Null);
-        self.take_ids(call, value, &fields, &args, output);
-        self.take_lookup(call, value, &args, output);
+        let given: Vec<String> = leaves(&args)
+            .iter()
+            .filter_map(|(_, value)| plain(value))
+            .map(normal)
+            .collect();
         let kinds = Kinds::new(call.tool, value);
+        self.take_ids(&kinds, &fields, &given, output);
+        self.take_lookup(call.tool, &kinds, &args, output);
+        self.given.extend(given);
         self.outputs.push(Output {
             tool: call.tool.registered().into(),
             call: call.id.into(),
             trusted,
-            source: source(&kinds, value, &fields, trusted),
+            source: source(&kinds, &fields, trusted),
         });
     }
 
     fn take_ids(
         &mut self,
-        call: &CallView<'_>,
-        value: &Json<'_>,
+        kinds: &Kinds<'_>,
         fields: &[Field<'_, '_>],
-        args: &Json<'_>,
+        given: &[String],
         output: usize,
     ) {
-        let creates = matches!(call.tool.effect(), Effect::Write | Effect::Destructive);
-        let given: BTreeSet<String> = leaves(args)
-            .iter()
-            .filter_map(|(_, value)| plain(value))
-            .map(str::to_owned)
-            .collect();
-        let kinds = Kinds::new(call.tool, value);
         for (path, field) in fields {
             let (Some(kind), Some(id)) = (kinds.of(path), plain(field)) else {
                 continue;
             };
+            let own = kinds.made(path, &kind) && self.is_new(id, &kind, given, output);
             let known = self.ids.entry(id.into()).or_default();
-            let before = |known: &Id| {
-                known.output < output && (known.kind.is_empty() || *known.kind == *kind)
-            };
-            let own = creates
-                && !kind.is_empty()
-                && in_the_record(value, path)
-                && !given.contains(id)
-                && !known.iter().any(before);
-            if !known
-                .iter()
-                .any(|id| *id.kind == *kind && id.output == output)
-            {
+            let same = |id: &Id| *id.kind == *kind && id.output == output;
+            if !known.iter().any(same) {
                 known.push(Id {
                     kind: kind.into(),
                     own,
@@ -245,29 +220,46 @@ impl Index {
         }
     }
 
-    fn take_lookup(
-        &mut self,
-        call: &CallView<'_>,
-        value: &Json<'_>,
-        args: &Json<'_>,
-        output: usize,
-    ) {
-        if call.tool.effect() != Effect::Read || !self.all_from_task(call.tool, args) {
+    /// Whether an id was not there before the call that returned it: no call was given it, and no
+    /// result held it, as an id of its kind or within a text.
+    fn is_new(&self, id: &str, kind: &str, given: &[String], output: usize) -> bool {
+        let needle = Needle::new(id);
+        let before =
+            |known: &Id| known.output < output && (known.kind.is_empty() || *known.kind == *kind);
+        // A short id stands in many a text that has nothing to do with it.
+        let put_in = |text: &String| {
+            **text == *needle.normal || (id.len() >= 4 && text.contains(&*needle.normal))
+        };
+        !given.iter().any(put_in)
+            && !self.given.contains(&*needle.normal)
+            && !self
+                .ids
+                .get(id)
+                .is_some_and(|known| known.iter().any(before))
+            && !self
+                .outputs
+                .iter()
+                .any(|output| output.source.text.shows(&needle))
+    }
+
+    fn take_lookup(&mut self, tool: &Tool, kinds: &Kinds<'_>, args: &Json<'_>, output: usize) {
+        if tool.effect() != Effect::Read || !self.all_from_task(tool, args) {
             return;
         }
-        let kinds = Kinds::new(call.tool, value);
-        for (path, field) in one_record(value, args) {
+        for (path, field) in one_record(kinds.value, args) {
             let Some(text) = plain(field) else { continue };
-            if let Some(kind) = kinds.of(&path) {
+            let kind = kinds.of(&path);
+            if let Some(kind) = &kind {
                 for id in self.ids.get_mut(text).into_iter().flatten() {
-                    id.lookup |= is_same(&kind, &id.kind) && id.output == output;
+                    id.lookup |= is_same(kind, &id.kind) && id.output == output;
                 }
-            } else if !is_written(&path)
-                && matches!(field, Json::Text(_))
-                && links::is_address(text)
-            {
+            }
+            let address = matches!(field, Json::Text(_)) && links::is_address(text);
+            let account = accounts::account(text);
+            // A number that is an id is no account.
+            if address && !is_written(&path) && (kind.is_none() || account.is_none()) {
                 self.addresses.insert(normal(text));
-                self.addresses.extend(links::account(text));
+                self.addresses.extend(account);
             }
         }
     }
@@ -280,7 +272,11 @@ impl Index {
             let Some(text) = plain(value) else {
                 return false;
             };
-            let asked = Asked::new(text, tool.kind_of(path), false, false);
+            let argument = Argument {
+                kind: tool.kind_of(path),
+                ..Argument::unknown()
+            };
+            let asked = Asked::new(text, argument);
             let from_task = self.vouches(ValueSource::Task, &asked);
             own_words |= from_task;
             from_task || self.is_own_address(text)
@@ -297,21 +293,25 @@ impl Index {
     pub(crate) fn vouches(&self, source: ValueSource, asked: &Asked<'_>) -> bool {
         match source {
             ValueSource::Task => self.words.iter().any(|words| words.holds(asked)),
-            ValueSource::Own => self.id(asked, |id| id.own, true),
+            ValueSource::Own => self.id(asked, |id| id.own, asked.takes_any_kind()),
             ValueSource::Trusted => {
+                let any_kind = asked.takes_any_kind();
                 self.outputs
                     .iter()
-                    .any(|output| output.trusted && output.source.holds(asked))
-                    || self.id(asked, |id| self.outputs[id.output].trusted, true)
+                    .any(|output| output.trusted && output.source.holds_in_result(asked))
+                    || self.id(asked, |id| self.outputs[id.output].trusted, any_kind)
             }
             ValueSource::Lookup => {
-                !asked.destructive
+                !asked.argument.destructive
                     && (self.id(asked, |id| id.lookup, false) || self.looked_up(asked))
             }
         }
     }
 
     fn looked_up(&self, asked: &Asked<'_>) -> bool {
+        if asked.amount.is_some() || asked.is_bare_id() {
+            return false;
+        }
         self.addresses.contains(&*asked.needle.normal)
             || asked
                 .account
@@ -320,128 +320,19 @@ impl Index {
     }
 
     /// Whether an id that is wanted equals the value and is of its kind. Where the argument's kind
-    /// is only likely, one that is long enough may be of any kind, if `any_kind`.
+    /// is only likely it may be of any, if `any_kind`. An id is no amount.
     fn id(&self, asked: &Asked<'_>, wanted: impl Fn(&Id) -> bool, any_kind: bool) -> bool {
+        if asked.amount.is_some() {
+            return false;
+        }
         let Some(same) = self.ids.get(asked.exact) else {
             return false;
         };
         same.iter()
             .filter(|id| wanted(id))
-            .any(|id| match &asked.kind {
+            .any(|id| match &asked.argument.kind {
                 AskedKind::Known(kind) => is_same(kind, &id.kind),
-                AskedKind::Likely(kind) => {
-                    is_same(kind, &id.kind) || (any_kind && asked.needle.counts())
-                }
+                AskedKind::Likely(kind) => is_same(kind, &id.kind) || any_kind,
             })
     }
-}
-
-/// The kinds of a result's fields.
-struct Kinds<'k> {
-    tool: &'k Tool,
-    /// The fields of the result itself, where it is a record.
-    top: BTreeSet<&'k str>,
-    record: bool,
-}
-
-impl<'k> Kinds<'k> {
-    fn new(tool: &'k Tool, value: &'k Json<'_>) -> Self {
-        let entries = match value {
-            Json::Map(entries) => &entries[..],
-            Json::Null | Json::Bool(_) | Json::Number(_) | Json::Text(_) | Json::List(_) => &[],
-        };
-        Self {
-            tool,
-            top: entries.iter().map(|(key, _)| &**key).collect(),
-            record: matches!(value, Json::Map(_)),
-        }
-    }
-
-    fn of(&self, path: &[Step<'_>]) -> Option<String> {
-        let last = path.iter().rev().find_map(|step| match step {
-            Step::Key(key) => Some(*key),
-            Step::Index(_) => None,
-        })?;
-        let wrapped = self.record && !self.top.contains(last);
-        kinds::of_field(self.tool.returns(), self.tool.subject(), path, wrapped)
-    }
-}
-
-/// Whether a field belongs to the one record that a creating call returned: it stands in no list
-/// of several.
-fn in_the_record(value: &Json<'_>, path: &[Step<'_>]) -> bool {
-    let mut here = value;
-    for step in path {
-        here = match (here, step) {
-            (Json::List(items), Step::Index(index)) => {
-                if items.len() > 1 && items.iter().any(|item| matches!(item, Json::Map(_))) {
-                    return false;
-                }
-                match items.get(*index) {
-                    Some(item) => item,
-                    None => return false,
-                }
-            }
-            (Json::Map(entries), Step::Key(key)) => {
-                match entries.iter().find(|(name, _)| name == key) {
-                    Some((_, item)) => item,
-                    None => return false,
-                }
-            }
-            _ => return false,
-        };
-    }
-    true
-}
-
-fn is_written(path: &[Step<'_>]) -> bool {
-    path.iter().any(|step| match step {
-        Step::Key(key) => WRITTEN.contains(&key.to_ascii_lowercase().as_str()),
-        Step::Index(_) => false,
-    })
-}
-
-/// What a result vouches for by whole tokens: its scalars but the ids, which count as ids, and its
-/// keys where they are values.
-fn source(kinds: &Kinds<'_>, value: &Json<'_>, fields: &[Field<'_, '_>], trusted: bool) -> Source {
-    let mut texts: Vec<&str> = Vec::new();
-    let mut found = Source::default();
-    for (path, field) in fields {
-        let Some(text) = plain(field) else { continue };
-        if trusted && kinds.of(path).is_some() {
-            continue;
-        }
-        texts.push(text);
-        found.numbers.extend(number(text));
-        if trusted {
-            found.accounts.extend(accounts(text));
-        }
-    }
-    odd_keys(value, &mut texts);
-    found.text = Text::of(&texts, trusted);
-    found
-}
-
-/// Keys that do not look like names of fields.
-fn odd_keys<'j>(value: &'j Json<'_>, found: &mut Vec<&'j str>) {
-    match value {
-        Json::Null | Json::Bool(_) | Json::Number(_) | Json::Text(_) => {}
-        Json::List(items) => items.iter().for_each(|item| odd_keys(item, found)),
-        Json::Map(entries) => {
-            for (key, item) in entries {
-                if !is_field_name(key) {
-                    found.push(key);
-                }
-                odd_keys(item, found);
-            }
-        }
-    }
-}
-
-pub(crate) fn is_field_name(key: &str) -> bool {
-    (1..=64).contains(&key.len())
-        && !key.starts_with(|c: char| c.is_ascii_digit())
-        && key
-            .bytes()
-            .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'$'))
 }

@@ -10,11 +10,144 @@ const PREPOSITIONS: [&str; 14] = [
 ];
 
 /// Words that say what a tool does; where one stands last, the word before it is what it is about.
-const VERBS: [&str; 22] = [
-    "add", "append", "cancel", "close", "create", "delete", "find", "get", "insert", "list",
-    "make", "new", "open", "post", "put", "read", "remove", "search", "send", "set", "update",
+const VERBS: [&str; 32] = [
+    "add", "append", "archive", "assign", "cancel", "close", "create", "delete", "edit", "fetch",
+    "find", "get", "insert", "list", "make", "merge", "modify", "new", "open", "post", "put",
+    "read", "remove", "rename", "reserve", "search", "send", "set", "show", "update", "view",
     "write",
 ];
+
+/// What everybody calls fields. A key of another name, within an argument, could be a value.
+const COMMON: [&str; 116] = [
+    "account",
+    "action",
+    "address",
+    "amount",
+    "attachment",
+    "bcc",
+    "body",
+    "category",
+    "cc",
+    "city",
+    "code",
+    "color",
+    "colour",
+    "comment",
+    "content",
+    "count",
+    "country",
+    "currency",
+    "data",
+    "date",
+    "day",
+    "default",
+    "description",
+    "display",
+    "domain",
+    "duration",
+    "email",
+    "enabled",
+    "end",
+    "event",
+    "field",
+    "file",
+    "filename",
+    "filter",
+    "first",
+    "format",
+    "from",
+    "full",
+    "group",
+    "height",
+    "host",
+    "house",
+    "iban",
+    "id",
+    "index",
+    "item",
+    "key",
+    "kind",
+    "label",
+    "language",
+    "last",
+    "lat",
+    "limit",
+    "line",
+    "link",
+    "list",
+    "lng",
+    "location",
+    "mail",
+    "max",
+    "message",
+    "method",
+    "mime",
+    "min",
+    "mode",
+    "month",
+    "name",
+    "note",
+    "number",
+    "object",
+    "of",
+    "on",
+    "option",
+    "order",
+    "owner",
+    "page",
+    "path",
+    "phone",
+    "post",
+    "postal",
+    "price",
+    "priority",
+    "product",
+    "quantity",
+    "query",
+    "recipient",
+    "ref",
+    "reference",
+    "role",
+    "sender",
+    "size",
+    "sku",
+    "sort",
+    "start",
+    "state",
+    "status",
+    "street",
+    "subject",
+    "sum",
+    "tag",
+    "target",
+    "text",
+    "time",
+    "timezone",
+    "title",
+    "to",
+    "total",
+    "type",
+    "unit",
+    "url",
+    "user",
+    "value",
+    "width",
+    "year",
+    "zip",
+    "zone",
+];
+
+/// Whether a key is one of the usual names of fields: `email`, `first_name`, `orderIds`.
+pub(crate) fn is_common_field(key: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '$');
+    let words = words(key);
+    key.chars().all(plain)
+        && !words.is_empty()
+        && words.iter().all(|word| {
+            COMMON.binary_search(&word.as_str()).is_ok()
+                || COMMON.binary_search(&singular(word).as_str()).is_ok()
+        })
+}
 
 /// The words of a name, in small letters: `getOrderItems`, `order-items`, `ORDER_ID`.
 fn words(name: &str) -> Vec<String> {
@@ -61,7 +194,18 @@ fn is_id_word(word: &str) -> bool {
 /// What a tool is about: `file` for `drive.get_file_by_id`, `event` for `search_calendar_events`.
 /// Empty if its name does not tell: `drive.list`.
 pub(crate) fn subject(tool: &str) -> String {
-    let local = tool.rsplit('.').next().unwrap_or(tool);
+    // Of `crm.contacts.list` what stands before the verb; the first part is the server.
+    tool.split('.')
+        .skip(usize::from(tool.contains('.')))
+        .collect::<Vec<_>>()
+        .into_iter()
+        .rev()
+        .map(subject_of)
+        .find(|subject| !subject.is_empty())
+        .unwrap_or_default()
+}
+
+fn subject_of(local: &str) -> String {
     let all = words(local);
     let end = all
         .iter()
@@ -112,14 +256,9 @@ pub(crate) fn of_field(
 ) -> Option<String> {
     let keys: Vec<&str> = path.iter().filter_map(key).collect();
     let field = keys.last()?;
-    let listed = matches!(path, [.., Step::Index(_), Step::Key(_)]);
-    let of_record = keys.len() == 1 || (wrapped && keys.len() == 2 && listed);
-    let marked = returns.iter().find(|(place, _)| match place.name() {
-        Some(name) => of_record && name == *field,
-        None => place.covers(path) && place.last() == *field,
-    });
-    if let Some((_, kind)) = marked {
-        return Some(kind.clone());
+    let of_record = of_record(path, wrapped);
+    if let Some(kind) = said(returns, path, of_record) {
+        return Some(kind.to_owned());
     }
     match named(field) {
         Named::Id(kind) => Some(kind),
@@ -133,6 +272,33 @@ pub(crate) fn of_field(
         }
         Named::Other(_) => None,
     }
+}
+
+fn of_record(path: &[Step<'_>], wrapped: bool) -> bool {
+    let keys = path.iter().filter_map(key).count();
+    let listed = matches!(path, [.., Step::Index(_), Step::Key(_)]);
+    keys == 1 || (wrapped && keys == 2 && listed)
+}
+
+/// What the bundle says of a field.
+fn said<'r>(
+    returns: &'r BTreeMap<Pointer, String>,
+    path: &[Step<'_>],
+    of_record: bool,
+) -> Option<&'r str> {
+    let field = path.iter().rev().find_map(key)?;
+    returns
+        .iter()
+        .find(|(place, _)| match place.name() {
+            Some(name) => of_record && name == field,
+            None => place.covers(path) && place.last() == field,
+        })
+        .map(|(_, kind)| kind.as_str())
+}
+
+/// Whether the bundle says what a field of the result's own record holds.
+pub(crate) fn is_said(returns: &BTreeMap<Pointer, String>, path: &[Step<'_>]) -> bool {
+    said(returns, path, of_record(path, false)).is_some()
 }
 
 fn key<'p>(step: &Step<'p>) -> Option<&'p str> {
@@ -156,7 +322,9 @@ mod tests {
             ("shop.get_order", "order"),
             ("shop.getOrderById", "order"),
             ("list_companies", "company"),
-            ("crm.contacts.list", ""),
+            ("crm.contacts.list", "contact"),
+            ("drive.list", ""),
+            ("crm.contacts_update", "contact"),
             ("issues_create", "issue"),
             ("get_address", "address"),
             ("x", "x"),

@@ -50,11 +50,15 @@
 //! like any other, and nothing vouches for it. Keys within an argument that do not look like names
 //! of fields are values too.
 
+mod accounts;
+pub(crate) mod asked;
 pub(crate) mod index;
 pub(crate) mod kinds;
 pub(crate) mod links;
+pub(crate) mod numbers;
 mod origin;
 pub(crate) mod records;
+mod results;
 pub(crate) mod text;
 
 pub use index::Index;

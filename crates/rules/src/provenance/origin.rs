@@ -1,7 +1,8 @@
 //! Where the values of a call come from, for whoever decides about it (S6.3).
 
-use super::index::{Asked, AskedKind, Index, Output, Source};
-use super::text::number;
+use super::asked::{Argument, Asked};
+use super::index::{Index, Output, Source};
+use super::numbers::number;
 
 /// Where a value stands in a run, the strongest place first (S6.3).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,7 +42,7 @@ impl Index {
     /// Where a value of an argument comes from, for people to see (S6.3).
     #[must_use]
     pub fn origin(&self, value: &str) -> Origin {
-        let asked = Asked::new(value, AskedKind::Likely(String::new()), false, false);
+        let asked = Asked::new(value, Argument::unknown());
         let shown = |sources: &[Source]| {
             sources.iter().any(|source| {
                 source.holds(&asked) || number(value).is_some_and(|n| source.numbers.contains(&n))

@@ -2,6 +2,7 @@
 
 use crate::bundle::Step;
 use crate::json::Json;
+use crate::provenance::kinds::{Named, named};
 use crate::provenance::text::normal;
 
 /// A scalar within a result, and where it stands.
@@ -38,8 +39,8 @@ fn walk<'j, 't>(value: &'j Json<'t>, path: &mut Vec<Step<'j>>, found: &mut Vec<F
 /// The fields of the one record that a result is about, given the arguments of the read.
 ///
 /// A mapping is a record; so is the one mapping in a list, or the one that has a field equal to an
-/// argument. Lists of mappings within a record are looked at in the same way, so that it does not
-/// matter whether a result wraps its records (`{"results": […]}`).
+/// argument; it does not matter whether a result wraps its records (`{"results": […]}`). Records that
+/// are listed within a record, as the comments on an issue, are no part of it.
 pub(crate) fn one_record<'j, 't>(result: &'j Json<'t>, args: &Json<'_>) -> Vec<Field<'j, 't>> {
     let wanted: Vec<String> = leaves(args)
         .iter()
@@ -48,15 +49,20 @@ pub(crate) fn one_record<'j, 't>(result: &'j Json<'t>, args: &Json<'_>) -> Vec<F
         .collect();
     let mut found = Vec::new();
     match result {
-        Json::Map(_) | Json::List(_) => record(result, &wanted, &mut Vec::new(), &mut found),
+        Json::Map(_) | Json::List(_) => {
+            record(result, &wanted, false, &mut Vec::new(), &mut found);
+        }
         Json::Null | Json::Bool(_) | Json::Number(_) | Json::Text(_) => {}
     }
     found
 }
 
+/// `within` is whether a record stands around the value already: what is listed there is no part of
+/// that record.
 fn record<'j, 't>(
     value: &'j Json<'t>,
     wanted: &[String],
+    within: bool,
     path: &mut Vec<Step<'j>>,
     found: &mut Vec<Field<'j, 't>>,
 ) {
@@ -64,16 +70,20 @@ fn record<'j, 't>(
         Json::Null => {}
         Json::Bool(_) | Json::Number(_) | Json::Text(_) => found.push((path.clone(), value)),
         Json::Map(entries) => {
+            let within = within || !is_wrapper(entries);
             for (key, item) in entries {
+                if within && is_record_list(item) && !lists_addresses(key) {
+                    continue;
+                }
                 path.push(Step::Key(key));
-                record(item, wanted, path, found);
+                record(item, wanted, within, path, found);
                 path.pop();
             }
         }
         Json::List(items) if items.iter().any(is_compound) => {
             if let Some(index) = the_one(items, wanted) {
                 path.push(Step::Index(index));
-                record(&items[index], wanted, path, found);
+                record(&items[index], wanted, true, path, found);
                 path.pop();
             }
         }
@@ -82,12 +92,51 @@ fn record<'j, 't>(
             if path.iter().any(|step| matches!(step, Step::Key(_))) {
                 for (index, item) in items.iter().enumerate() {
                     path.push(Step::Index(index));
-                    record(item, wanted, path, found);
+                    record(item, wanted, within, path, found);
                     path.pop();
                 }
             }
         }
     }
+}
+
+/// Whether a mapping is no record but what a result wraps one in: it holds one list of records at
+/// most, and beside it nothing but counts and the like.
+fn is_wrapper(entries: &[(std::borrow::Cow<'_, str>, Json<'_>)]) -> bool {
+    let lists = entries.iter().filter(|(_, item)| is_record_list(item));
+    lists.count() <= 1
+        && entries.iter().all(|(key, item)| match item {
+            Json::Text(_) => BESIDE_RECORDS.contains(&key.to_ascii_lowercase().as_str()),
+            Json::Number(_) => matches!(named(key), Named::Other(_)),
+            Json::Null | Json::Bool(_) | Json::List(_) | Json::Map(_) => true,
+        })
+}
+
+/// Texts that a wrapper holds beside its records.
+const BESIDE_RECORDS: [&str; 8] = [
+    "cursor",
+    "next",
+    "next_page",
+    "object",
+    "previous",
+    "query",
+    "status",
+    "type",
+];
+
+/// Whether a record lists its own addresses under that name, each a small mapping.
+fn lists_addresses(key: &str) -> bool {
+    let (Named::Other(noun) | Named::Id(noun)) = named(key) else {
+        return false;
+    };
+    matches!(
+        noun.as_str(),
+        "address" | "attendee" | "email" | "iban" | "mail" | "participant" | "phone" | "recipient"
+    )
+}
+
+fn is_record_list(value: &Json<'_>) -> bool {
+    matches!(value, Json::List(items) if items.iter().any(is_compound))
 }
 
 fn is_compound(value: &Json<'_>) -> bool {
@@ -152,6 +201,15 @@ mod tests {
             (r#"{"results":[{"id":1},{"id":2}]}"#, ""),
             (r#"{"results":[{"id":1,"name":"Bob"},{"id":2}]}"#, "1 Bob"),
             (r#"{"id":1,"to":["x","y"],"owner":{"id":7}}"#, "1 x y 7"),
+            (r#"{"id":1,"by":[{"id":7}]}"#, "1"),
+            (r#"{"name":"Bob","by":[{"id":7}]}"#, "Bob"),
+            (r#"{"id":1,"meta":{"by":[{"id":7}]}}"#, "1"),
+            (
+                r#"{"id":1,"emails":[{"kind":"work","mail":"b"}]}"#,
+                "1 work b",
+            ),
+            (r#"{"results":[{"id":1}],"ads":[{"id":7}]}"#, ""),
+            (r#"{"data":{"results":[{"id":1}],"total":1}}"#, "1 1"),
             (r#"["a","b"]"#, ""),
             (r#"["a"]"#, ""),
             (r#""a@b""#, ""),

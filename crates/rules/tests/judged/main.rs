@@ -5,7 +5,10 @@
     reason = "tests state what they expect; a panic with the place is what a failing one should print"
 )]
 
+mod benign;
 mod conditions;
+mod laundering;
+mod reading;
 mod values;
 
 use sayso_rules::Bundle;

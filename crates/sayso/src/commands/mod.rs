@@ -2,6 +2,7 @@
 
 mod agents;
 mod approvals;
+mod budget;
 mod decide;
 mod deploy;
 mod doctor;
@@ -9,6 +10,7 @@ mod init;
 pub(crate) mod input;
 mod list;
 mod logs;
+pub(crate) mod pause;
 mod policy;
 mod roles;
 mod run;
@@ -66,6 +68,9 @@ pub(crate) async fn run(cli: Cli, output: Output) -> Result<Exit, Failure> {
         Command::Token(command) => tokens::run(&context, command).await,
         Command::Logs(args) => logs::run(&context, &args).await,
         Command::Agents(command) => agents::run(&context, command).await,
+        Command::Budget(command) => budget::run(&context, command).await,
+        Command::Pause(args) => pause::pause(&context, args).await,
+        Command::Resume(args) => pause::resume(&context, args).await,
         Command::Role(command) => roles::run(&context, command).await,
         Command::Policy(command) => policy::run(&context, command).await,
         Command::Init(args) => init::run(&context, &args),

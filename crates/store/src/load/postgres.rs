@@ -26,7 +26,10 @@ const LOAD: &str = "SELECT s.run, s.seq, s.at, s.actor, s.kind, s.version, s.con
     CASE WHEN s.seq = 1 THEN r.worker END, \
     CASE WHEN s.seq = 1 AND EXISTS \
     (SELECT 1 FROM workers w WHERE w.id = r.worker AND w.ended_at IS NULL) THEN 1 ELSE 0 END, \
-    r.seq FROM runs r JOIN steps s ON s.run = r.id WHERE r.id = ANY($1) ORDER BY s.run, s.seq";
+    r.seq, \
+    CASE WHEN s.seq = 1 AND EXISTS (SELECT 1 FROM pauses p WHERE p.namespace = r.namespace \
+    AND p.agent IN ('', r.agent) AND p.resumed_at IS NULL) THEN 1 ELSE 0 END \
+    FROM runs r JOIN steps s ON s.run = r.id WHERE r.id = ANY($1) ORDER BY s.run, s.seq";
 
 /// Starts the readers; the idle one waits for the queue that the busy one has left.
 pub(super) fn start(
@@ -160,5 +163,6 @@ fn lease(row: &PgRow) -> Result<RawLease, sqlx::Error> {
         worker: row.try_get(15)?,
         worker_alive: row.try_get::<i32, _>(16)? == 1,
         seq: row.try_get(17)?,
+        paused: row.try_get::<i32, _>(18)? == 1,
     })
 }

@@ -311,6 +311,7 @@ impl Tables {
             worker_alive: !self.free(run),
             ready_at: run.ready_at,
             published: run.published,
+            paused: false,
         }
     }
 

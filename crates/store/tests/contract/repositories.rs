@@ -54,6 +54,7 @@ fn deploy(bundle: &str, role: Option<&str>) -> Deploy {
         revision: RevisionId::new(Digest::of(bundle.as_bytes()).to_hex()).unwrap(),
         bundle: bundle.into(),
         role: role.map(str::to_owned),
+        triggers: Vec::new(),
         by: alice(),
     }
 }
