@@ -408,8 +408,8 @@ permissions:
         assert_eq!(
             told(BEFORE, &after),
             [
-                r#"marks tools["git.*"].timeout:  -> "5s""#,
                 r#"review tools["git.*"].review:  -> "required""#,
+                r#"marks tools["git.*"].timeout:  -> "5s""#,
                 r#"review tools["git.push"].review: "required" -> "#,
             ]
         );

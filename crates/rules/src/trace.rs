@@ -166,7 +166,7 @@ pub fn judge(bundle: &Bundle, traces: &[Trace]) -> Vec<Answer> {
             Some((other, tools)) if have_the_same_tools(other, trace) => tools,
             Some(_) | None => Granted::of(bundle, &rules, trace),
         };
-        answers.push(answer(&rules, &tools, trace));
+        answers.push(answer(bundle, &rules, &tools, trace));
         known = Some((trace, tools));
     }
     answers
@@ -181,7 +181,7 @@ fn have_the_same_tools(one: &Trace, other: &Trace) -> bool {
     }
 }
 
-fn answer(rules: &Rules, tools: &Granted, trace: &Trace) -> Answer {
+fn answer(bundle: &Bundle, rules: &Rules, tools: &Granted, trace: &Trace) -> Answer {
     let mut standing = Standing::new(trace.trust);
     let mut index = Index::new(&trace.own_addresses);
     index.words(&trace.prompt);
