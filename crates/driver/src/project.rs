@@ -107,6 +107,7 @@ pub fn run_row(state: &RunState) -> RunRow {
         input: trigger.input.clone(),
         source: trigger.source,
         trigger: trigger.trigger.clone(),
+        imported_from: None,
         status: state.status(),
         seq: state.seq(),
         ended_by: state.ended_by(),

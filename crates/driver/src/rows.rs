@@ -31,6 +31,8 @@ pub struct RunRow {
     pub source: Source,
     /// The trigger that made it start.
     pub trigger: Option<String>,
+    /// The run of which this one is a read-only copy.
+    pub imported_from: Option<RunId>,
     /// Where it stands.
     pub status: Status,
     /// Sequence number of its last step.

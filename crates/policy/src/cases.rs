@@ -284,7 +284,7 @@ name: clerk
 servers: {shop: {command: [x]}}
 tools:
   shop.get_order: {effect: read, untrustedOutput: true}
-  shop.refund: {untrustedOutput: false}
+  shop.refund: {effect: write, untrustedOutput: false}
 permissions:
   default: allow
   rules: [{tool: '*', action: ask, when: {trustBelow: trusted, effect: [write]}}]

@@ -29,7 +29,9 @@ mod time;
 mod transcript;
 
 pub use actor::{Actor, UnknownActor};
-pub use chain::{Broken, ChainKey, ChainKeys, Head, Recorded, Seal, StoredLink, verify};
+pub use chain::{
+    Broken, ChainKey, ChainKeys, Head, Recorded, Seal, StoredLink, verify, verify_links,
+};
 pub use digest::{CallDigest, Digest, Fingerprint, NotADigest};
 pub use failure::{FailureCode, advice};
 pub use id::{

@@ -252,7 +252,34 @@ pub(crate) enum RunsCommand {
     /// Send a message into a run.
     Reply(ReplyArgs),
     /// Check that nobody changed a run's timeline.
-    Verify(RunId),
+    Verify(VerifyArgs),
+    /// Write a run's timeline to standard output: JSON lines, one a step.
+    Export(ExportArgs),
+    /// Make a read-only copy of an exported run, under a new id.
+    Import {
+        /// The export; `-` reads standard input.
+        file: PathBuf,
+    },
+}
+
+#[derive(Debug, Args)]
+#[command(group(ArgGroup::new("of").required(true).args(["id", "file"])))]
+pub(crate) struct VerifyArgs {
+    /// The run.
+    #[arg(value_name = "RUN")]
+    pub(crate) id: Option<String>,
+    /// An export, redacted or not, instead; its seals need the keys, and are not checked.
+    #[arg(long)]
+    pub(crate) file: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ExportArgs {
+    #[command(flatten)]
+    pub(crate) run: RunId,
+    /// Leave the contents out; the chain can be verified all the same.
+    #[arg(long)]
+    pub(crate) redacted: bool,
 }
 
 #[derive(Debug, Args)]

@@ -62,7 +62,7 @@ pub use open::{OpenError, Store, StoreConfig};
 pub use page::{ListError, Page, PageRequest};
 pub use pauses::{PauseRow, Pauses};
 pub use roles::{Attached, Removed, RoleRow, Roles, UNRESTRICTED};
-pub use runs::{RunFilter, Runs, StoredStep, VerifyError};
+pub use runs::{Import, RunFilter, Runs, StoredStep, VerifyError};
 pub use schedules::{DueSchedule, ScheduleRow, Schedules};
 pub use sweep::{RunRef, StatusCount, Sweep};
 pub use tokens::{NewToken, TokenRow, Tokens};

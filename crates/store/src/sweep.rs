@@ -141,7 +141,8 @@ impl Sweep<'_> {
     pub async fn counts(&self) -> Result<Vec<StatusCount>, DatabaseError> {
         let rows: Vec<(String, String, i64)> = on_both!(&self.0.0.database, |pool| {
             sqlx::query_as(
-                "SELECT namespace, status, COUNT(*) FROM runs WHERE ended_at IS NULL \
+                "SELECT namespace, status, COUNT(*) FROM runs \
+                 WHERE ended_at IS NULL AND imported_from IS NULL \
                  GROUP BY namespace, status ORDER BY namespace, status",
             )
             .fetch_all(pool)

@@ -51,6 +51,10 @@ codes! {
     RUN_NOT_FOUND = "run.not_found";
     /// The run has ended; nothing changes it any more.
     RUN_ENDED = "run.ended";
+    /// The run is a read-only copy.
+    RUN_READ_ONLY = "run.read_only";
+    /// What is to be imported is not a whole export of a run.
+    IMPORT_INVALID = "import.invalid";
     /// Only a failed run can be retried.
     RUN_NOT_FAILED = "run.not_failed";
     /// The run was retried as often as is allowed.
@@ -138,6 +142,7 @@ mod tests {
             "page.",
             "database.",
             "pause.",
+            "import.",
             "budget.",
             "service.",
         ];

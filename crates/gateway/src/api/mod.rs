@@ -6,6 +6,7 @@ mod approvals;
 mod audit;
 mod budgets;
 mod feedback;
+mod import;
 mod pauses;
 mod policy;
 mod roles;

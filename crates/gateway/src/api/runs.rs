@@ -8,12 +8,11 @@ use sayso_run::{AgentName, EndedBy, Namespace, PrincipalId, RunId, Status as Run
 use sayso_service::error::Coded;
 use sayso_service::telemetry::propagate;
 use sayso_store::{PageRequest, RunFilter, VerifyError};
-use sayso_wire::internal;
-use sayso_wire::v1;
 use sayso_wire::v1::run_service_server::RunService;
-use tonic::{Request, Response, Status};
+use sayso_wire::{code, internal, v1};
+use tonic::{Request, Response, Status, Streaming};
 
-use super::{Api, Streamed, on_behalf, pauses};
+use super::{Api, Streamed, import, on_behalf, pauses};
 use crate::auth::{Reach, Session};
 use crate::page::{ENTRIES, Pages, STEPS};
 use crate::request::{CHECKED, Check};
@@ -213,8 +212,14 @@ impl RunService for Api {
             idempotency_key: asked.idempotency_key,
         };
         let cancelled = self.0.scheduler().cancel_run(cancel).await;
-        cancelled.map_err(|status| refuse::sibling("scheduler", &status))?;
-        let row = visible_run(&self.0, &session, &run.expect(CHECKED)).await?;
+        let row = changed(
+            &self.0,
+            &session,
+            &run.expect(CHECKED),
+            "scheduler",
+            cancelled,
+        )
+        .await?;
         Ok(Response::new(v1::CancelRunResponse {
             run: Some(show::run(row)),
         }))
@@ -244,8 +249,14 @@ impl RunService for Api {
             idempotency_key: asked.idempotency_key,
         };
         let replied = self.0.hub().respond(reply).await;
-        replied.map_err(|status| refuse::sibling("approval hub", &status))?;
-        let row = visible_run(&self.0, &session, &run.expect(CHECKED)).await?;
+        let row = changed(
+            &self.0,
+            &session,
+            &run.expect(CHECKED),
+            "approval hub",
+            replied,
+        )
+        .await?;
         Ok(Response::new(v1::ReplyToRunResponse {
             run: Some(show::run(row)),
         }))
@@ -263,11 +274,27 @@ impl RunService for Api {
             run_id: asked.run_id,
         };
         let retried = self.0.scheduler().retry_run(retry).await;
-        retried.map_err(|status| refuse::sibling("scheduler", &status))?;
-        let row = visible_run(&self.0, &session, &run).await?;
+        let row = changed(&self.0, &session, &run, "scheduler", retried).await?;
         Ok(Response::new(v1::RetryRunResponse {
             run: Some(show::run(row)),
         }))
+    }
+
+    async fn import_run(
+        &self,
+        request: Request<Streaming<v1::ImportRunRequest>>,
+    ) -> Result<Response<v1::ImportRunResponse>, Status> {
+        let session = Session::of(&request);
+        let mut parts = request.into_inner();
+        let mut text = Vec::new();
+        while let Some(part) = parts.message().await? {
+            text.extend_from_slice(&part.part);
+            if text.len() > import::MAX_BYTES {
+                return Err(import::too_large().into());
+            }
+        }
+        let imported = import::import(&self.0, &session, text).await?;
+        Ok(Response::new(imported))
     }
 
     async fn verify_run(
@@ -296,6 +323,31 @@ impl RunService for Api {
         Ok(Response::new(v1::VerifyRunResponse {
             result: Some(result),
         }))
+    }
+}
+
+/// The run after a sibling was asked to change it. Siblings do not know read-only copies; whoever sees
+/// one is told what it is.
+async fn changed<T>(
+    shared: &Shared,
+    session: &Session,
+    run: &RunId,
+    sibling: &'static str,
+    answer: Result<Response<T>, Status>,
+) -> Result<RunRow, Coded> {
+    match answer {
+        Ok(_) => visible_run(shared, session, run).await,
+        Err(status) => {
+            let refused = refuse::sibling(sibling, &status);
+            if refused.code != code::RUN_NOT_FOUND {
+                return Err(refused);
+            }
+            let row = visible_run(shared, session, run).await?;
+            Err(match row.imported_from {
+                Some(_) => refuse::read_only(),
+                None => refused,
+            })
+        }
     }
 }
 

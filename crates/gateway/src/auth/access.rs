@@ -8,7 +8,7 @@
 //! | decide, respond | `approver` | |
 //! | list agents | `submit`, `read`, `approver`, `operator` | |
 //! | read, validate, explain, test and replay bundles, roles, agents' logs, feedback, pauses, the budget | `read`, `approver`, `operator` | |
-//! | deploy; make, change, remove, attach and detach roles; pause, resume; set and remove the budget | `operator` | |
+//! | deploy; make, change, remove, attach and detach roles; pause, resume; set and remove the budget; import runs | `operator` | |
 //! | read and verify the audit log | `operator` | |
 //! | tokens | `admin` | |
 //!
@@ -81,6 +81,7 @@ pub const METHODS: &[Access] = &[
     needs("/sayso.v1.RunService/CancelRun", OPERATOR, SUBMIT),
     needs("/sayso.v1.RunService/ReplyToRun", OPERATOR, SUBMIT),
     needs("/sayso.v1.RunService/RetryRun", OPERATOR, SUBMIT),
+    needs("/sayso.v1.RunService/ImportRun", OPERATOR, Scopes::NONE),
     needs("/sayso.v1.ApprovalService/ListApprovals", READERS, SUBMIT),
     needs("/sayso.v1.ApprovalService/GetApproval", READERS, SUBMIT),
     needs("/sayso.v1.ApprovalService/WatchApprovals", READERS, SUBMIT),

@@ -107,14 +107,14 @@ async fn view(
     let last = listed.steps.last().map(|step| step.sequence);
     let next = last.map_or(from.max(1), |last| last + 1);
     let is_last = listed.next_page_token.is_empty();
-    let live = is_last && (!is_over(&run) || run.has_open_calls);
+    let live = is_last && run.imported_from.is_empty() && (!is_over(&run) || run.has_open_calls);
     let events = format!("/events/runs/{id}?from={next}");
     let body = html! {
         p.trail { a href="/runs" { "Runs" } }
         h1 { "Run of " (shown(&run.agent)) }
         @if let Some(refused) = refused { (notice(refused)) }
         div #head { (head) }
-        @if !is_over(&run) && visitor.reaches(CANCEL, &run.requester) {
+        @if !is_over(&run) && run.imported_from.is_empty() && visitor.reaches(CANCEL, &run.requester) {
             div #controls { (cancel_form(id, visitor)) }
         }
         h2 { "Timeline" }
@@ -204,6 +204,9 @@ pub(super) async fn head(
     let now = console.now();
     Ok(html! {
         p.standing role="status" { span class=(format!("badge {word}")) { (spoken(word)) } }
+        @if !run.imported_from.is_empty() {
+            p.hint #copy { "This is a read-only copy of " code { (shown(&run.imported_from)) } "." }
+        }
         @if let Some(pause) = &run.pause {
             p.hint #paused {
                 "It stands still: "

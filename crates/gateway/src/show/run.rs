@@ -35,6 +35,7 @@ pub(crate) fn run(row: RunRow) -> v1::Run {
         has_open_calls: row.open_calls,
         trigger: row.trigger.unwrap_or_default(),
         pause: None,
+        imported_from: row.imported_from.map(String::from).unwrap_or_default(),
         cost: row.cost.map(|cost| cost.to_string()).unwrap_or_default(),
         trust_lowered: None,
     }

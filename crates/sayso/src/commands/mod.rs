@@ -6,6 +6,7 @@ mod budget;
 mod decide;
 mod deploy;
 mod doctor;
+mod export;
 mod init;
 pub(crate) mod input;
 mod list;

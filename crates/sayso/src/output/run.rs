@@ -133,6 +133,12 @@ pub(crate) fn details(run: &v1::Run, output: &Output) -> String {
     if !run.hint.is_empty() {
         add("hint", visible::line(&run.hint));
     }
+    if !run.imported_from.is_empty() {
+        add(
+            "copy",
+            format!("read-only, of {}", visible::line(&run.imported_from)),
+        );
+    }
     if run.has_open_calls {
         add("open", "calls were sent that have no result yet".to_owned());
     }

@@ -13,7 +13,7 @@ const LEASE: &str = "SELECT epoch, worker, \
     EXISTS (SELECT 1 FROM workers w WHERE w.id = runs.worker AND w.ended_at IS NULL), \
     ready_at, published, seq, \
     EXISTS (SELECT 1 FROM pauses p WHERE p.namespace = runs.namespace \
-    AND p.agent IN ('', runs.agent) AND p.resumed_at IS NULL) FROM runs WHERE id = ?1";
+    AND p.agent IN ('', runs.agent) AND p.resumed_at IS NULL) FROM runs WHERE id = ?1 AND imported_from IS NULL";
 
 const STEPS: &str = "SELECT seq, at, actor, kind, version, content, view, content_sha256, hash, \
     seal_key, seal FROM steps WHERE run = ?1 ORDER BY seq";

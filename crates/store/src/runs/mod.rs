@@ -1,6 +1,7 @@
 //! Runs as lists and pages show them. Written only by the journal.
 
 mod actions;
+mod import;
 mod steps;
 mod verify;
 
@@ -9,6 +10,7 @@ use sayso_run::{AgentName, EndedBy, Namespace, PrincipalId, RunId, Status, Times
 use sqlx::{AssertSqlSafe, FromRow};
 
 pub(crate) use self::actions::action_status;
+pub use self::import::Import;
 pub use self::steps::StoredStep;
 pub use self::verify::VerifyError;
 use crate::budgets::money;
@@ -47,7 +49,7 @@ impl Store {
 }
 
 const RUN: &str = "SELECT r.id, r.task, r.namespace, r.agent, r.revision, r.principal, r.trust, \
-    t.input, t.source, t.trigger_name, r.status, r.seq, r.ended_by, r.output, r.error_code, r.error_message, r.cycles, \
+    t.input, t.source, t.trigger_name, r.imported_from, r.status, r.seq, r.ended_by, r.output, r.error_code, r.error_message, r.cycles, \
     r.retries, r.tokens_input, r.tokens_cached, r.tokens_output, r.cost, r.currency, r.created_at, r.updated_at, \
     r.ended_at, r.expires_at, r.open_calls FROM runs r JOIN tasks t ON t.id = r.task \
     WHERE";
@@ -151,6 +153,7 @@ struct RunRecord {
     input: String,
     source: String,
     trigger_name: Option<String>,
+    imported_from: Option<String>,
     status: String,
     seq: i64,
     ended_by: Option<String>,
@@ -189,6 +192,7 @@ impl RunRecord {
             input: self.input,
             source: word(&self.source)?,
             trigger: self.trigger_name,
+            imported_from: self.imported_from.map(name).transpose()?,
             status: status(&self.status)?,
             seq: count(self.seq)?,
             ended_by: self.ended_by.as_deref().map(word).transpose()?,

@@ -63,6 +63,7 @@ impl Timeline {
                 trust: Trust::Trusted,
                 source: Source::Start,
                 trigger: None,
+                imported_from: None,
                 input: format!("Do {name}."),
                 status: Status::Pending,
                 seq: 0,
