@@ -76,7 +76,6 @@ const ONLY_IN: &[(&str, &str)] = &[
     ("async-nats", "sayso-bus"),
     ("sqlx", "sayso-store"),
     ("rusqlite", "sayso-store"),
-    ("genai", "sayso-models"),
 ];
 
 /// What each package of the workspace depends on, dev-dependencies left out.

@@ -1,5 +1,10 @@
 //! Asking what bundles say, and what a deploy changes (S5.5, S5.11, S5.12, S10.6, S10.8).
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "tests state what they expect; a panic with the place is what a failing one should print"
+)]
+
 use std::path::PathBuf;
 
 use sayso_tests::{Bundle, Case, Shape, World, both, code};

@@ -1,5 +1,10 @@
 //! Roles: the ceiling over everything that an agent may do (S3.9).
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "tests state what they expect; a panic with the place is what a failing one should print"
+)]
+
 use std::time::Duration;
 
 use sayso_tests::{Bundle, Case, Shape, World, both, code};

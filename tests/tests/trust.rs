@@ -1,5 +1,10 @@
 //! Trust, and what it changes (S5.6–S5.10, S5.13): what a run has read decides what it may do alone.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "tests state what they expect; a panic with the place is what a failing one should print"
+)]
+
 use std::time::Duration;
 
 use sayso_tests::{Bundle, Case, Shape, World, both, until};

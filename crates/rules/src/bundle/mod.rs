@@ -40,7 +40,7 @@ pub use plain::to_json;
 pub use pointer::Pointer;
 pub(crate) use pointer::Step;
 pub use text::{is_agent_name, is_secret_name};
-pub use triggers::{CronTrigger, HookTrust, Trigger, WebhookTrigger};
+pub use triggers::{CronTrigger, HookTrust, MAX_TRIGGERS, Trigger, WebhookTrigger};
 
 use crate::glob::Glob;
 pub use crate::review::{Builtin, Review};

@@ -8,7 +8,7 @@ use super::text;
 use crate::schedule::{BadSchedule, DEFAULT_ZONE, Schedule, zone_of};
 
 /// The most triggers of one bundle.
-const MAX_TRIGGERS: usize = 64;
+pub const MAX_TRIGGERS: usize = 64;
 
 const WEBHOOK_NAME: &str = "a name of 1 to 63 characters of a-z, 0-9 and `-`";
 const SECRET_NAME: &str = "the name of a secret: 1 to 64 letters, digits and `_`";

@@ -150,7 +150,7 @@ async fn a_role_that_an_agent_has_is_not_removed(db: &TestDatabase) {
         Attached::Done(None)
     );
     let having = roles.agents(&namespace(), "support").await.unwrap();
-    assert_eq!(having, [one.agent.clone()]);
+    assert_eq!(having, std::slice::from_ref(&one.agent));
 
     let delete = async |role: &str| roles.delete(&namespace(), role).await.unwrap();
     assert_eq!(delete("support").await, Removed::InUse(having));
