@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use sayso_driver::{Deltas, ModelCall, ModelReply, ModelRequest, Models};
-use sayso_run::{FailureCode, ModelFailover, RunId, Thinking, Usage};
+use sayso_run::{Currency, FailureCode, ModelFailover, Price, RunId, Thinking, Usage};
 
 use crate::agents::TOOLS;
 use crate::random::Random;
@@ -35,10 +35,28 @@ fn mood(run: &RunId) -> Mood {
     }
 }
 
+/// What one token costs, in millionths.
+const TOKEN: u64 = 10;
+
+/// The currency of the simulation.
+pub(crate) fn currency() -> Currency {
+    "USD".parse().expect("the word is a currency")
+}
+
 /// Models that answer by lot.
 pub(crate) struct Mind(pub(crate) Arc<World>);
 
 impl Models for Mind {
+    fn price(&self, _: &str) -> Option<Price> {
+        let million = TOKEN * 1_000_000;
+        Some(Price {
+            input: million,
+            cached: million,
+            output: million,
+            currency: currency(),
+        })
+    }
+
     async fn ask(&self, request: ModelRequest, deltas: &dyn Deltas) -> ModelReply {
         let world = &self.0;
         let slow = world.sky.strikes(30);

@@ -101,6 +101,7 @@ const COMES_ABOUT: &[&str] = &[
     "ended answer",
     "ended max_cycles",
     "ended provider_billing",
+    "ended spending_cap",
     "failed run.no_role",
     "failed run.interrupted",
     "failed provider.unavailable",
