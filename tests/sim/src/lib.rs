@@ -7,7 +7,7 @@
 //! services (the hub's `respond`; the scheduler's `admit`, `cancel`, `retry` and all its sweeps, the
 //! marking of dead workers among them; the executor's `attend` and `Holds`).
 //!
-//! Simulated: time, the disk ([`sayso_store::simulated`], which keeps the store's own contract), the
+//! Simulated: time, the disk (`sayso_store::simulated`, which keeps the store's own contract), the
 //! bus, the processes around the verbs, models, tools, policy, and people.
 //!
 //! # How it works
@@ -43,7 +43,7 @@
 //!
 //! `cargo xtask sim --seeds 1 --seed N` prints the trace of a seed that breaks a promise. Ten
 //! faults, each a check that is left out, can be planted with `--fault NAME`; a test shows that each
-//! is found ([`sayso_run::hooks`]).
+//! is found (`sayso_run::hooks`).
 #![cfg(feature = "hooks")]
 
 mod agents;
