@@ -61,7 +61,6 @@ async fn start_run(world: Arc<World>, number: u64, copy: u64, key: Option<String
         trust: Trust::Trusted,
         input: format!("task {number}"),
         origin: StartOrigin::Asked,
-        origin: StartOrigin::Asked,
         idempotency_key: key.clone(),
         traceparent: None,
     };
