@@ -47,6 +47,13 @@ impl Bundle {
         self
     }
 
+    /// Without a field.
+    #[must_use]
+    pub fn without(mut self, name: &str) -> Self {
+        self.fields.remove(name);
+        self
+    }
+
     /// An MCP server that writes into the ledger, with these tools, separated by commas.
     #[must_use]
     pub fn ledger(mut self, server: &str, tools: &str) -> Self {

@@ -3,19 +3,23 @@ use std::collections::BTreeMap;
 use sayso_wire::v1::agent_service_client::AgentServiceClient;
 use sayso_wire::v1::approval_service_client::ApprovalServiceClient;
 use sayso_wire::v1::audit_service_client::AuditServiceClient;
+use sayso_wire::v1::budget_service_client::BudgetServiceClient;
 use sayso_wire::v1::decision::Target;
 use sayso_wire::v1::feedback_service_client::FeedbackServiceClient;
+use sayso_wire::v1::pause_service_client::PauseServiceClient;
+use sayso_wire::v1::policy_service_client::PolicyServiceClient;
+use sayso_wire::v1::role_service_client::RoleServiceClient;
 use sayso_wire::v1::run_service_client::RunServiceClient;
 use sayso_wire::v1::token_service_client::TokenServiceClient;
 use sayso_wire::v1::{
-    Action, Approval, ApprovalStatus, AuditEntry, AuditOutcome, CancelRunRequest,
-    CreateTokenRequest, DecideApprovalRequest, DecideApprovalResponse, Decision,
-    DeployAgentRequest, DeployAgentResponse, Feedback, GetApprovalRequest, GetRunRequest,
-    ListApprovalsRequest, ListAuditEntriesRequest, ListFeedbackRequest, ListRunActionsRequest,
-    ListRunStepsRequest, ReplyToRunRequest, RespondToRunRequest, RespondToRunResponse,
-    RetryRunRequest, Run, RunStatus, Scope, StartRunRequest, Verdict, VerifyRunRequest,
-    VerifyRunResponse, WatchApprovalsRequest, WatchApprovalsResponse, WatchRunRequest,
-    WatchRunResponse,
+    Action, Approval, ApprovalStatus, AttachRoleRequest, AuditEntry, AuditOutcome,
+    CancelRunRequest, CreateTokenRequest, DecideApprovalRequest, DecideApprovalResponse, Decision,
+    DeployAgentRequest, DeployAgentResponse, DetachRoleRequest, Feedback, GetApprovalRequest,
+    GetRunRequest, ListApprovalsRequest, ListAuditEntriesRequest, ListFeedbackRequest,
+    ListRunActionsRequest, ListRunStepsRequest, PutRoleRequest, PutRoleResponse, ReplyToRunRequest,
+    RespondToRunRequest, RespondToRunResponse, RetryRunRequest, Run, RunStatus, Scope,
+    StartRunRequest, Verdict, VerifyRunRequest, VerifyRunResponse, WatchApprovalsRequest,
+    WatchApprovalsResponse, WatchRunRequest, WatchRunResponse,
 };
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::service::Interceptor;
@@ -81,9 +85,13 @@ services! {
     runs: RunServiceClient,
     approvals: ApprovalServiceClient,
     agents: AgentServiceClient,
+    roles: RoleServiceClient,
+    policies: PolicyServiceClient,
     tokens: TokenServiceClient,
     audit: AuditServiceClient,
     ratings: FeedbackServiceClient,
+    pauses: PauseServiceClient,
+    budgets: BudgetServiceClient,
 }
 
 impl Client {
@@ -465,6 +473,72 @@ impl Client {
             .expect("feedback can be listed")
             .into_inner()
             .feedback
+    }
+
+    /// Makes a role, or changes what it permits.
+    ///
+    /// # Errors
+    ///
+    /// The refusal.
+    pub async fn put_role(&self, name: &str, permits: &[&str]) -> Result<PutRoleResponse, Status> {
+        let request = PutRoleRequest {
+            name: name.into(),
+            permits: permits.iter().map(|pattern| (*pattern).into()).collect(),
+        };
+        Ok(self.roles().put_role(request).await?.into_inner())
+    }
+
+    /// Gives an agent a role: the one that it had.
+    ///
+    /// # Errors
+    ///
+    /// The refusal.
+    pub async fn attach_role(&self, agent: &str, role: &str) -> Result<String, Status> {
+        let request = AttachRoleRequest {
+            agent: agent.into(),
+            role: role.into(),
+        };
+        Ok(self
+            .roles()
+            .attach_role(request)
+            .await?
+            .into_inner()
+            .replaced)
+    }
+
+    /// Takes an agent's role away: the one that it had.
+    ///
+    /// # Errors
+    ///
+    /// The refusal.
+    pub async fn detach_role(&self, agent: &str) -> Result<String, Status> {
+        let request = DetachRoleRequest {
+            agent: agent.into(),
+        };
+        Ok(self
+            .roles()
+            .detach_role(request)
+            .await?
+            .into_inner()
+            .detached)
+    }
+
+    /// What the audit log holds on a subject, newest first; needs an admin.
+    ///
+    /// # Panics
+    ///
+    /// If it cannot be listed.
+    pub async fn audited(&self, action: &str, subject: &str) -> Vec<AuditEntry> {
+        let request = ListAuditEntriesRequest {
+            action: action.into(),
+            subject: subject.into(),
+            ..ListAuditEntriesRequest::default()
+        };
+        let listed = self.audit().list_audit_entries(request).await;
+        listed
+            .expect("the audit log can be listed")
+            .into_inner()
+            .entries
     }
 
     /// Refused attempts on a subject in the audit log; needs an admin.

@@ -1,5 +1,6 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::Duration;
@@ -56,6 +57,8 @@ pub struct Options {
     tiers: Vec<(String, Vec<String>)>,
     hooks: Option<String>,
     proxied: bool,
+    secrets: Vec<(String, String)>,
+    schedulers: usize,
     collector: Option<String>,
 }
 
@@ -92,6 +95,20 @@ impl Options {
     #[must_use]
     pub fn hooks(mut self, hooks: &str) -> Self {
         self.hooks = Some(hooks.to_owned());
+        self
+    }
+
+    /// A secret of `notify.secrets`.
+    #[must_use]
+    pub fn secret(mut self, name: &str, value: &str) -> Self {
+        self.secrets.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// So many schedulers beside the first, where services run apart: `scheduler-1`, …
+    #[must_use]
+    pub fn more_schedulers(mut self, count: usize) -> Self {
+        self.schedulers = count;
         self
     }
 
@@ -221,12 +238,21 @@ impl Deployment {
         if let Some(collector) = &options.collector {
             base["telemetry"] = json!({"otlp_endpoint": collector, "sampling": 1.0});
         }
+        let secrets: BTreeMap<_, _> = options.secrets.iter().cloned().collect();
+        base["notify"] = json!({"secrets": secrets});
         match self.shape {
             Shape::Embedded => self.lay_out_embedded(&base),
             Shape::Apart {
                 executors,
                 gateways,
-            } => self.lay_out_apart(base, executors, gateways),
+            } => {
+                let copies = [
+                    ("executor", 0..executors),
+                    ("gateway", 0..gateways),
+                    ("scheduler", 1..1 + options.schedulers),
+                ];
+                self.lay_out_apart(base, copies);
+            }
         }
     }
 
@@ -272,7 +298,7 @@ impl Deployment {
         self.add("sayso", arguments);
     }
 
-    fn lay_out_apart(&mut self, mut config: Value, executors: usize, gateways: usize) {
+    fn lay_out_apart(&mut self, mut config: Value, copies: [(&str, Range<usize>); 3]) {
         config["nats"] = json!({"url": format!("nats://127.0.0.1:{}", self.nats_port)});
         let mut services = serde_json::Map::new();
         for service in [
@@ -297,8 +323,8 @@ impl Deployment {
         for service in ["scheduler", "policy", "approval_hub", "notifier"] {
             self.add_service(service, service, &self.config.clone());
         }
-        for (service, count) in [("executor", executors), ("gateway", gateways)] {
-            for number in 0..count {
+        for (service, numbers) in copies {
+            for number in numbers {
                 let name = format!("{service}-{number}");
                 let port = if number == 0 {
                     self.ports[service]
@@ -387,10 +413,9 @@ impl Deployment {
                 "admin",
             ]);
             let made = made.expect_success();
-            let words = made.stdout.split(|c: char| c.is_whitespace() || c == '"');
+            let mut words = made.stdout.split(|c: char| c.is_whitespace() || c == '"');
             let secret = words
-                .filter(|word| word.starts_with("sayso_"))
-                .last()
+                .rfind(|word| word.starts_with("sayso_"))
                 .unwrap_or_else(|| panic!("no token in {}", made.text()));
             self.remember(holder, secret.to_owned());
         }

@@ -163,7 +163,7 @@ both! {
         assert_eq!(case.ledger.of(&run).len(), 2);
     }
 
-    /// B04: an approval is for one call. The same tool, even with the same arguments, is asked for
+    /// B04, S6.6: an approval is for one call. The same tool, even with the same arguments, is asked for
     /// again, and there is nothing but approve and deny to choose from.
     async fn b04_no_approval_covers_a_later_call(case: Case) {
         let bundle = Bundle::new("b04").ledger("mail", "send").ask("mail.send");

@@ -150,7 +150,7 @@ alone! {
     }
 
     /// B60 (d): the loop breaker's count survives a restart of the worker.
-    async fn b60_the_count_of_a_loop_survives_a_restart(case: Case) {
+    async fn b60_s4_3_the_count_of_a_loop_survives_a_restart(case: Case) {
         let bundle = Bundle::new("b60d").ledger("poll", "check").allow("*");
         let run = case.begin(&bundle).await;
         until("two calls to have answered", async || {

@@ -204,7 +204,7 @@ both! {
         }
     }
 
-    /// B60 (a): the third identical call in a row is stopped with an error, and the run goes on.
+    /// B60 (a), S4.3: the third identical call in a row is stopped with an error, and the run goes on.
     async fn b60_the_third_identical_call_is_stopped(case: Case) {
         let bundle = Bundle::new("b60a").ledger("poll", "check,other").allow("*");
         let run = case.begin(&bundle).await;

@@ -48,6 +48,8 @@ fn one_trace_a_run(shape: Shape, services: &[&str]) {
         assert_eq!(tools.len(), 1, "one call, one span: {tools:?}");
         assert_eq!(tools[0].attributes["gen_ai.operation.name"], "execute_tool");
         assert_eq!(tools[0].attributes["gen_ai.tool.name"], "ledger.append");
+        // S5.8: the call whose result may be an outsider's words says that it lowered the trust.
+        assert_eq!(tools[0].attributes["sayso.trust.lowered"], "untrusted");
         for span in &spans {
             let told = format!("{:?}", span.attributes);
             let silent = ["confidential", "424242"]

@@ -1,5 +1,6 @@
 //! The loop: perform what is owed, take in what comes of it, append, until the run waits or ends.
 
+use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,15 +9,15 @@ use futures::stream::{FuturesUnordered, StreamExt};
 #[cfg(feature = "hooks")]
 use sayso_run::hooks::{Fault, planted};
 use sayso_run::{
-    Answer, CallId, ChainKey, Effect, FailureCode, Input, Marks, ModelFailure, Next, Proposed,
-    RunId, ToolOutcome, ToolOutput, WorkerId,
+    Answer, CallId, ChainKey, Clearance, Currency, Effect, FailureCode, Input, Marks, ModelFailure,
+    Namespace, Next, Proposed, RunId, SpendingCap, ToolOutcome, ToolOutput, WorkerId,
 };
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
-use crate::journal::{Journal, LoadError, Loaded};
-use crate::judge::{Judge, marks};
+use crate::journal::{Budget, Journal, LoadError, Loaded};
+use crate::judge::{Judge, marks, permits};
 use crate::resolved::ResolvedTools;
 use crate::session::{Flushed, Lease, Session, Stuck};
 use crate::world::{
@@ -24,8 +25,11 @@ use crate::world::{
     Revision, ToolRequest, ToolSet, Tools,
 };
 
-/// How long a run rests when policy cannot be asked.
-const POLICY_PAUSE: Duration = Duration::from_secs(1);
+/// How long after a pause was seen a hold that cannot be given back yet looks again.
+const LOOK_AGAIN: Duration = Duration::from_millis(250);
+
+/// How long a run rests when policy, or what keeps lists of tools, cannot be asked.
+const PAUSE: Duration = Duration::from_secs(1);
 
 /// Everything that driving needs. Cheap to share.
 #[derive(Debug)]
@@ -57,6 +61,8 @@ pub enum Driven {
     Parked,
     /// There was nothing to do.
     NothingOwed,
+    /// The agent or its namespace is paused: the run is left as it is (S10.6).
+    Paused,
     /// There is no such run.
     NotFound,
     /// A live worker holds the run.
@@ -77,13 +83,17 @@ enum Done {
         Result<Option<Arc<sayso_rules::Role>>, PolicyUnavailable>,
     ),
     NoRole(Result<Option<Arc<sayso_rules::Role>>, PolicyUnavailable>),
-    /// Policy may be asked again.
+    /// What was away may be asked again.
     Rested,
+    /// Whether the agent is still paused may be looked at again.
+    Looked,
     Answered {
         cycle: u32,
         seen: u64,
         reply: ModelReply,
     },
+    /// Nothing more may be spent (S4.6).
+    Capped(Budget),
     Returned(ToolOutput),
 }
 
@@ -92,6 +102,8 @@ struct Underway {
     futures: FuturesUnordered<BoxFuture<'static, Done>>,
     listing: bool,
     judging: bool,
+    /// Whether a hold of a paused run is about to look again.
+    looking: bool,
     /// The request under way: the last step that it shows, and how to stop it.
     asking: Option<(u64, CancellationToken)>,
     executing: Vec<CallId>,
@@ -128,6 +140,10 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Driver<J, M, T, P, H
         if !owed && loaded.lease.worker.is_none() && loaded.lease.ready_at.is_none() {
             return Driven::NothingOwed;
         }
+        let untouched = loaded.lease.paused && !loaded.state.status().is_terminal();
+        if untouched && (owed || loaded.lease.worker.is_some()) {
+            return Driven::Paused;
+        }
         let span = self.span(&loaded);
         let driven = async {
             let mut hold = self.hold(loaded).await?;
@@ -139,6 +155,32 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Driver<J, M, T, P, H
         };
         match driven.instrument(span).await {
             Ok(driven) | Err(driven) => driven,
+        }
+    }
+
+    /// What the agent's role says now on a call that a person approved: it may have been narrowed, or
+    /// taken away, since the call was judged (S3.9). While nobody can say, nothing is sent (S5.13).
+    ///
+    /// # Errors
+    ///
+    /// What the model is told.
+    async fn ceiling(&self, request: &ToolRequest) -> Result<(), String> {
+        loop {
+            match self.policy.role(&request.namespace, &request.agent).await {
+                Ok(Some(role)) => return permits(&role, &request.tool),
+                Ok(None) => {
+                    return Err(
+                        "permission denied: the agent has no role now; this call did not run"
+                            .to_owned(),
+                    );
+                }
+                // Whoever lost the lease is refused at the fence.
+                Err(_) if !self.fence.holds() => return Ok(()),
+                Err(error) => {
+                    tracing::warn!(run = %request.run, %error, "an approved call rests until policy can be asked");
+                    self.journal.pause(PAUSE).await;
+                }
+            }
         }
     }
 
@@ -187,10 +229,29 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Driver<J, M, T, P, H
                 futures: FuturesUnordered::new(),
                 listing: false,
                 judging: false,
+                looking: false,
                 asking: None,
                 executing: Vec::new(),
             },
         })
+    }
+}
+
+impl Underway {
+    /// Whether an effect would begin something that acts, or asks for something to act on.
+    fn is_new(&self, effect: &Effect) -> bool {
+        match effect {
+            Effect::ListTools => !self.listing,
+            Effect::AskModel { .. } => self.asking.is_none() && !self.listing,
+            Effect::Judge { .. } => !self.judging && !self.listing,
+            Effect::Execute { .. } => true,
+            Effect::Interrupt { .. } | Effect::Complete => false,
+        }
+    }
+
+    /// Whether something is under way whose end the hold has to wait for.
+    fn is_busy(&self) -> bool {
+        self.listing || self.judging || self.asking.is_some() || !self.executing.is_empty()
     }
 }
 
@@ -205,7 +266,10 @@ struct Hold<J, M, T, P, H> {
 
 /// Whether the loop goes on.
 enum Turn {
+    /// What is owed is under way.
     Again,
+    /// Others wrote to the run or took it over: look at it again before waiting for anything.
+    Moved,
     Ended(Driven),
 }
 
@@ -230,8 +294,10 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
             }
             self.begin_started();
             let draining = drain.is_cancelled();
-            if let Turn::Ended(driven) = self.begin_owed(draining).await? {
-                return Ok(driven);
+            match self.begin_owed(draining).await? {
+                Turn::Ended(driven) => return Ok(driven),
+                Turn::Moved => continue,
+                Turn::Again => {}
             }
             if !matches!(self.session.lease(), Lease::Free { .. })
                 && let Some(claimed) = claimed.take()
@@ -247,15 +313,19 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
         self.drop_void_request();
         self.abandon_request_of_ended_run();
         loop {
-            let effects = match self.session.state().next() {
-                Next::Owed(effects) if !draining => effects,
+            let next = self.session.state().next();
+            let held_back = match &next {
+                Next::Owed(effects) if !draining => self.held_back(effects).await?,
+                Next::Owed(_) | Next::Wait(_) | Next::Done => false,
+            };
+            let effects = match next {
+                Next::Owed(effects) if !draining && !held_back => effects,
                 Next::Owed(_) | Next::Wait(_) | Next::Done => {
                     if self.session.must_flush() {
-                        self.flush(false, None).await?;
-                        self.begin_started();
-                        return Ok(Turn::Again);
+                        return self.flush_started().await;
                     }
-                    if self.underway.executing.is_empty() {
+                    let busy = held_back && self.underway.is_busy();
+                    if self.underway.executing.is_empty() && !busy {
                         return self.park().await;
                     }
                     return Ok(Turn::Again);
@@ -266,14 +336,51 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
                 changed |= self.begin(effect)?;
             }
             if self.session.must_flush() {
-                self.flush(false, None).await?;
-                self.begin_started();
-                return Ok(Turn::Again);
+                return self.flush_started().await;
             }
             if !changed {
                 return Ok(Turn::Again);
             }
         }
+    }
+
+    /// Whether something would begin now that must not: the agent is paused (S10.6), or nobody can
+    /// tell whether it is (S5.13). What is under way goes on to its end.
+    async fn held_back(&mut self, effects: &[Effect]) -> Result<bool, Stuck> {
+        if !effects.iter().any(|effect| self.underway.is_new(effect)) {
+            return Ok(false);
+        }
+        let trigger = self.session.state().trigger();
+        let (namespace, agent) = (&trigger.namespace, &trigger.agent);
+        match self.driver.policy.paused(namespace, agent).await {
+            Ok(false) => Ok(false),
+            Ok(true) => {
+                if !std::mem::replace(&mut self.underway.looking, true) {
+                    let driver = Arc::clone(&self.driver);
+                    self.underway.futures.push(Box::pin(async move {
+                        driver.journal.pause(LOOK_AGAIN).await;
+                        Done::Looked
+                    }));
+                }
+                Ok(true)
+            }
+            Err(error) => {
+                if !self.underway.judging {
+                    self.rest(&error).await?;
+                }
+                Ok(true)
+            }
+        }
+    }
+
+    /// Makes starts durable and sends those calls.
+    async fn flush_started(&mut self) -> Result<Turn, Stuck> {
+        let flushed = self.flush(false, None).await?;
+        self.begin_started();
+        Ok(match flushed {
+            Flushed::Durable => Turn::Again,
+            Flushed::Moved | Flushed::Lost => Turn::Moved,
+        })
     }
 
     /// Begins one effect; true if it changed the state at once.
@@ -306,6 +413,10 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
         let trigger = self.session.state().trigger().clone();
         let run = self.session.state().run().clone();
         self.underway.futures.push(Box::pin(async move {
+            let spendable = spendable(&*driver.journal, &trigger.namespace).await;
+            if let Err(met) = spendable {
+                return Done::Capped(met);
+            }
             match driver.policy.role(&trigger.namespace, &trigger.agent).await {
                 Ok(Some(_)) => {
                     Done::Listed(driver.tools.list(&trigger.namespace, &revision, &run).await)
@@ -348,7 +459,9 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
             system: self.revision.bundle.instructions.clone(),
             messages: state.messages(),
             tools: known.offered.clone(),
+            capped_in: None,
         };
+        let namespace = state.trigger().namespace.clone();
         let (seen, run) = (state.seq(), state.run().clone());
         let stop = CancellationToken::new();
         self.underway.asking = Some((seen, stop.clone()));
@@ -359,15 +472,26 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
                 run: &run,
                 cycle,
             };
+            let asked = async {
+                let capped_in = spendable(&*driver.journal, &namespace).await?;
+                let request = ModelRequest {
+                    capped_in,
+                    ..request
+                };
+                Ok(driver.models.ask(request, &deltas).await)
+            };
             let reply = tokio::select! {
                 biased;
                 () = stop.cancelled() => {
                     deltas.withdrawn();
                     std::future::pending().await
                 }
-                reply = driver.models.ask(request, &deltas) => reply,
+                reply = asked => reply,
             };
-            Done::Answered { cycle, seen, reply }
+            match reply {
+                Ok(reply) => Done::Answered { cycle, seen, reply },
+                Err(met) => Done::Capped(met),
+            }
         }));
     }
 
@@ -460,6 +584,8 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
         if self.driver.tells_content {
             span.record("gen_ai.tool.call.arguments", &call.args);
         }
+        // A person may have taken long: the role that was asked when the call was judged is asked again.
+        let by_person = matches!(call.clearance, Some(Clearance::Person(_)));
         let fence = driver.fence.clone();
         #[cfg(feature = "hooks")]
         let fence = if planted(Fault::SendWithoutFence) {
@@ -471,12 +597,17 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
             let started = driver.journal.now();
             #[cfg(feature = "hooks")]
             crate::hooks::window("driver.before_send").await;
-            let reply = match request {
-                Some(request) => {
+            let ceiling = match &request {
+                Some(request) if by_person => driver.ceiling(request).await,
+                Some(_) | None => Ok(()),
+            };
+            let reply = match (request, ceiling) {
+                (Some(request), Ok(())) => {
                     let called = driver.tools.call(&revision, request, fence);
                     called.instrument(span.clone()).await
                 }
-                None => mismatch(),
+                (Some(_), Err(message)) => refused(message),
+                (None, _) => mismatch(),
             };
             if driver.tells_content {
                 span.record("gen_ai.tool.call.result", &reply.content);
@@ -557,7 +688,7 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
 
     async fn take_in(&mut self, done: Done) -> Result<(), Stuck> {
         match done {
-            Done::Listed(listed) => self.listed(listed)?,
+            Done::Listed(listed) => self.listed(listed).await?,
             Done::NoRole(Ok(_)) => {
                 self.underway.listing = false;
                 self.fail_without_role()?;
@@ -578,7 +709,20 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
                 self.underway.asking = None;
                 self.answered(cycle, seen, reply)?;
             }
-            Done::Rested => self.underway.judging = false,
+            Done::Rested => {
+                self.underway.judging = false;
+                self.underway.listing = false;
+            }
+            Done::Capped(met) => {
+                self.underway.listing = false;
+                self.underway.asking = None;
+                self.session.take(Input::SpendingCap(SpendingCap {
+                    cap: met.cap,
+                    spent: met.spent,
+                    resets_at: met.resets_at,
+                }))?;
+            }
+            Done::Looked => self.underway.looking = false,
             Done::Returned(output) => {
                 self.underway.executing.retain(|call| *call != output.call);
                 if self.session.lease() == Lease::Gone {
@@ -591,7 +735,7 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
         Ok(())
     }
 
-    fn listed(&mut self, listed: Result<Arc<ToolSet>, ListError>) -> Result<(), Stuck> {
+    async fn listed(&mut self, listed: Result<Arc<ToolSet>, ListError>) -> Result<(), Stuck> {
         self.underway.listing = false;
         match listed {
             Ok(set) => {
@@ -604,6 +748,7 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
                 }
                 self.known = Some(self.revision.resolve(&set));
             }
+            Err(error) if error.passes => self.rest(&error).await?,
             Err(error) => {
                 let code = FailureCode::new(FailureCode::TOOLS_UNAVAILABLE);
                 self.session.take(Input::Fail {
@@ -666,6 +811,8 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
                 failovers,
             } => {
                 let calls = calls.into_iter().map(|call| self.proposed(call)).collect();
+                let price = self.driver.models.price(&model);
+                let cost = price.map(|price| price.cost(usage));
                 Input::Answer(Answer {
                     cycle,
                     seen,
@@ -675,6 +822,7 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
                     calls,
                     model,
                     usage,
+                    cost,
                 })
             }
             ModelReply::Failed {
@@ -733,17 +881,18 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
         }
     }
 
-    /// Policy cannot be asked: what was taken in is kept, the run is given back and taken up again
+    /// Something cannot be asked now: what was taken in is kept, the run is given back and taken up again
     /// later; the model's answer is never paid for twice (S5.13).
-    async fn rest(&mut self, error: &PolicyUnavailable) -> Result<(), Stuck> {
-        tracing::warn!(run = %self.session.state().run(), %error, "the run rests until policy can be asked");
+    async fn rest(&mut self, error: &(impl Display + Sync)) -> Result<(), Stuck> {
+        tracing::warn!(run = %self.session.state().run(), %error, "the run rests");
         if self.underway.executing.is_empty() {
-            self.flush(true, Some(POLICY_PAUSE)).await?;
+            self.flush(true, Some(PAUSE)).await?;
         } else {
             self.underway.judging = true;
+            self.underway.listing = true;
             let journal = Arc::clone(&self.driver.journal);
             self.underway.futures.push(Box::pin(async move {
-                journal.pause(POLICY_PAUSE).await;
+                journal.pause(PAUSE).await;
                 Done::Rested
             }));
         }
@@ -784,13 +933,16 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
                 }
                 Ok(Turn::Ended(Driven::Parked))
             }
-            Flushed::Moved | Flushed::Lost => Ok(Turn::Again),
+            Flushed::Moved | Flushed::Lost => Ok(Turn::Moved),
         }
     }
 
     /// The lease is gone: results of what this worker has sent are still recorded.
     async fn wind_up(&mut self) -> Result<Driven, Stuck> {
         self.stop_asking();
+        for output in self.session.take_untold() {
+            self.session.record_late(output).await;
+        }
         while !self.underway.executing.is_empty() {
             let Some(done) = self.underway.futures.next().await else {
                 break;
@@ -798,6 +950,28 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
             self.take_in(done).await?;
         }
         Ok(Driven::Lost)
+    }
+}
+
+/// The currency of the namespace's cap, if it has one; an error if the cap is met. A journal that is
+/// away is asked again: without an answer nothing is spent.
+async fn spendable<J: Journal>(
+    journal: &J,
+    namespace: &Namespace,
+) -> Result<Option<Currency>, Budget> {
+    let mut attempt: u32 = 0;
+    loop {
+        match journal.budget(namespace).await {
+            Ok(Some(budget)) if budget.is_met() => return Err(budget),
+            Ok(budget) => return Ok(budget.map(|budget| budget.cap.currency())),
+            Err(error) => {
+                attempt += 1;
+                tracing::warn!(%namespace, %error, attempt, "the budget cannot be read; it is tried again");
+                journal
+                    .pause(Duration::from_millis(50u64 << attempt.min(5)))
+                    .await;
+            }
+        }
     }
 }
 
@@ -823,6 +997,15 @@ fn clean(text: String) -> String {
         text.replace('\0', "\u{fffd}")
     } else {
         text
+    }
+}
+
+fn refused(message: String) -> crate::world::ToolReply {
+    crate::world::ToolReply {
+        outcome: ToolOutcome::PermissionDenied,
+        content: message,
+        cut_bytes: 0,
+        artifact: None,
     }
 }
 

@@ -5,9 +5,11 @@
 //! the run, take in what came since they were asked last, and are built again from the start by the
 //! worker that goes on with it.
 
+use std::collections::BTreeMap;
+
 use sayso_rules::judge::{CallView, RunView, Standing};
 use sayso_rules::provenance::Index;
-use sayso_run::{Call, Outcome, Phase, RunState, Source, ToolOutcome, Trust};
+use sayso_run::{Call, CallId, Outcome, Phase, RunState, Source, ToolOutcome, Trust};
 
 use crate::resolved::ResolvedTools;
 
@@ -16,6 +18,8 @@ use crate::resolved::ResolvedTools;
 pub(crate) struct Evidence {
     standing: Standing,
     index: Index,
+    /// How far the run was trusted when a call was sent, before that call itself counts.
+    trust_at_start: BTreeMap<CallId, sayso_rules::Trust>,
     /// Sequence number of the last step that was taken in.
     upto: u64,
 }
@@ -40,29 +44,49 @@ impl Evidence {
         Self {
             standing: Standing::new(rules_trust(trigger.trust)),
             index,
+            trust_at_start: BTreeMap::new(),
             upto: 1,
         }
     }
 
     /// Takes in what came since.
     pub(crate) fn catch_up(&mut self, state: &RunState, tools: &ResolvedTools) {
-        for (_, addition) in additions(state, self.upto) {
+        self.take_in(state, tools, state.seq(), |_| true);
+    }
+
+    /// Takes in what came since, up to a step. What a call did, and what it returned, counts only
+    /// if it `happens`.
+    pub(crate) fn take_in(
+        &mut self,
+        state: &RunState,
+        tools: &ResolvedTools,
+        upto: u64,
+        happens: impl Fn(&Call) -> bool,
+    ) {
+        for (seq, addition) in additions(state, self.upto) {
+            if seq > upto {
+                break;
+            }
             match addition {
                 Addition::Words(text) => self.index.words(text),
-                Addition::Start(call) => {
+                Addition::Start(call) if happens(call) => {
                     if let Some(view) = tools.view(call) {
+                        let trust = self.standing.trust();
+                        self.trust_at_start.insert(call.id.clone(), trust);
                         self.standing.starts(&view);
                     }
                 }
-                Addition::Result(call, content) => {
-                    if let Some(view) = tools.view(call) {
-                        let trust = rules_trust(trust_at_start(state, call));
-                        self.index.result(&view, trust, content);
+                Addition::Result(call, content) if happens(call) => {
+                    if let Some(view) = tools.view(call)
+                        && let Some(trust) = self.trust_at_start.get(&call.id)
+                    {
+                        self.index.result(&view, *trust, content);
                     }
                 }
+                Addition::Start(_) | Addition::Result(..) => {}
             }
         }
-        self.upto = state.seq();
+        self.upto = self.upto.max(upto);
     }
 
     /// How the run stands now: to be copied for the calls of one turn, which are judged one after the
@@ -83,7 +107,9 @@ impl Evidence {
 /// Whether the task's text is a principal's own words, which vouch for values (S5.9).
 fn speaks_for_a_principal(source: Source) -> bool {
     match source {
-        Source::Start => true,
+        // What a schedule asks was written by whoever stands behind it.
+        Source::Start | Source::Cron => true,
+        Source::Webhook => false,
     }
 }
 
@@ -114,18 +140,6 @@ fn result(call: &Call) -> Option<(u64, Addition<'_>)> {
             content,
         } => Some((finished.seq, Addition::Result(call, content))),
         Outcome::Result { .. } | Outcome::Denied { .. } | Outcome::RepeatLoop { .. } => None,
-    }
-}
-
-/// How far the run was trusted when a call was sent: what was lowered before that, or by the call
-/// itself, counts.
-fn trust_at_start(state: &RunState, call: &Call) -> Trust {
-    let lowered = state.trust_lowered_by();
-    let before = lowered.is_some_and(|lowered| Some(lowered.seq) < call.started_seq);
-    if before {
-        state.trust()
-    } else {
-        state.trigger().trust
     }
 }
 

@@ -1,11 +1,11 @@
 use std::future::Future;
 use std::time::Duration;
 
-use sayso_run::{Corrupt, Recorded, RunId, RunState, Timestamp, WorkerId};
+use sayso_run::{Corrupt, Money, Namespace, Recorded, RunId, RunState, Timestamp, WorkerId};
 use thiserror::Error;
 use uuid::Uuid;
 
-use crate::rows::{ActionRow, ApprovalRow, DeliveryRow, FeedbackRow, LeaseRow, RunRow};
+use crate::rows::{ActionRow, ApprovalRow, DeliveryRow, FeedbackRow, LeaseRow, RunRow, UsageRow};
 
 /// What an append does to the run's lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,12 +76,33 @@ pub struct Append {
     pub feedback: Vec<FeedbackRow>,
     /// Notifications that are due.
     pub deliveries: Vec<DeliveryRow>,
+    /// What the answers in it cost.
+    pub usage: Vec<UsageRow>,
     /// The last step whose event was acknowledged, if the writer knows.
     pub published: Option<u64>,
     /// The key of a start: principal, key and request digest; unique in the namespace.
     pub start_key: Option<StartKey>,
+    /// The tick that a start takes: the schedule moves on in the same transaction, or nothing
+    /// happens. Only of a start without a key and a deadline.
+    pub tick: Option<TakenTick>,
     /// Stored with the steps: read back after an unclear commit, it says who won.
     pub id: Uuid,
+    /// An attempt with this id was answered as unavailable and may have taken effect: before a
+    /// conflict is answered it is looked for.
+    pub again: bool,
+}
+
+/// A tick of a schedule, taken by whoever starts its run (S8.5).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TakenTick {
+    /// The schedule's id.
+    pub schedule: String,
+    /// The tick: the schedule must still stand at it.
+    pub due_at: Timestamp,
+    /// The tick at which it stands afterwards.
+    pub next_at: Timestamp,
+    /// Ticks between the two that no run is started for.
+    pub skipped: u32,
 }
 
 /// What makes a start the same start (S1.1).
@@ -164,6 +185,24 @@ pub struct Loaded {
     pub lease: LeaseRow,
 }
 
+/// A namespace's cap and what was spent of it this month (S4.6).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Budget {
+    /// The most that models may cost in a month.
+    pub cap: Money,
+    /// What they cost so far, in the cap's currency.
+    pub spent: Money,
+    /// When the month ends.
+    pub resets_at: Timestamp,
+}
+
+impl Budget {
+    /// Whether nothing more may be spent.
+    pub fn is_met(&self) -> bool {
+        self.spent.millionths() >= self.cap.millionths()
+    }
+}
+
 /// Where timelines live.
 pub trait Journal: Send + Sync + 'static {
     /// Appends, or says why not. Returns once it is durable.
@@ -177,6 +216,15 @@ pub trait Journal: Send + Sync + 'static {
 
     /// Looks at the database's clock, so that [`Journal::now`] is not behind it.
     fn catch_up(&self) -> impl Future<Output = Result<(), LoadError>> + Send;
+
+    /// The namespace's cap this month; `None` if it has none, as everybody in a journal without
+    /// budgets. A cap that was set or removed counts within a second; what was spent is read anew.
+    fn budget(
+        &self,
+        _namespace: &Namespace,
+    ) -> impl Future<Output = Result<Option<Budget>, LoadError>> + Send {
+        std::future::ready(Ok(None))
+    }
 
     /// Waits. A journal that is simulated waits in its own time.
     fn pause(&self, time: Duration) -> impl Future<Output = ()> + Send {

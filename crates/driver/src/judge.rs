@@ -58,12 +58,7 @@ impl<T: Tools> Judge<'_, T> {
             }
             Action::Allow | Action::Ask => {}
         }
-        let role = self.role;
-        if tool.kind != ToolKind::Control && !role.permits(&tool.registered, &tool.model_name) {
-            let message = format!(
-                "permission denied: the role `{}` does not permit `{}`; this call did not run",
-                role.name, tool.registered
-            );
+        if let Err(message) = permits(self.role, tool) {
             return Ruling::PermissionDenied { message };
         }
         if let Err(problem) = self.tools.check(tool, &call.args) {
@@ -89,6 +84,21 @@ impl<T: Tools> Judge<'_, T> {
             },
         }
     }
+}
+
+/// What a role says of a tool (S3.9).
+///
+/// # Errors
+///
+/// What the model is told.
+pub(crate) fn permits(role: &Role, tool: &ToolDefinition) -> Result<(), String> {
+    if tool.kind == ToolKind::Control || role.permits(&tool.registered, &tool.model_name) {
+        return Ok(());
+    }
+    Err(format!(
+        "permission denied: the role `{}` does not permit `{}`; this call did not run",
+        role.name, tool.registered
+    ))
 }
 
 /// What a tool is marked with, for the run.

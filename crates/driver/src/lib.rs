@@ -13,6 +13,7 @@ pub mod hooks;
 mod journal;
 mod judge;
 mod project;
+mod replay;
 mod resolved;
 mod rows;
 mod session;
@@ -21,19 +22,21 @@ mod write;
 
 pub use drive::{Driven, Driver};
 pub use journal::{
-    Append, AppendError, Appended, Journal, LeaseChange, LoadError, Loaded, StartKey, Written,
+    Append, AppendError, Appended, Budget, Journal, LeaseChange, LoadError, Loaded, StartKey,
+    TakenTick, Written,
 };
 pub use project::{Projected, project, run_row};
+pub use replay::{RecordedVerdict, Rejudged, explain, rejudge};
 pub use resolved::ResolvedTools;
 pub use rows::{
-    ActionRow, ApprovalRow, ApprovalStatus, DeliveryRow, FeedbackRow, LeaseRow, RunRow,
+    ActionRow, ApprovalRow, ApprovalStatus, DeliveryRow, FeedbackRow, LeaseRow, RunRow, UsageRow,
 };
 pub use world::{
     Deltas, Fence, Herald, ListError, ModelCall, ModelReply, ModelRequest, Models, Policy,
     PolicyUnavailable, Revision, ToolDefinition, ToolHints, ToolKind, ToolReply, ToolRequest,
     ToolSet, Tools,
 };
-pub use write::{Decided, StartOutcome, WriteError, Wrote, start, write};
+pub use write::{Decided, StartOutcome, WriteError, Wrote, start, start_at, write, write_for_lost};
 
 /// The tool by which a model asks a person (S1.8).
 pub const ASK_PERSON: &str = "ask_person";

@@ -1,9 +1,12 @@
 use sayso_run::{
-    Actor, Call, Clearance, DenyCause, Outcome, Phase, RunState, Step, StepKind, Verdict,
+    Actor, Call, Clearance, DenyCause, Month, Outcome, Phase, RunState, Step, StepKind, Verdict,
+    WorkerId,
 };
 
 use crate::journal::Written;
-use crate::rows::{ActionRow, ApprovalRow, ApprovalStatus, DeliveryRow, FeedbackRow, RunRow};
+use crate::rows::{
+    ActionRow, ApprovalRow, ApprovalStatus, DeliveryRow, FeedbackRow, RunRow, UsageRow,
+};
 
 /// The rows that an append changes.
 #[derive(Debug, Clone)]
@@ -82,6 +85,7 @@ fn call_of(step: &Step) -> Option<&sayso_run::CallId> {
         | Step::TrustLowered(_)
         | Step::TakenOver(_)
         | Step::ModelFailover(_)
+        | Step::SpendingCap(_)
         | Step::Completion(_)
         | Step::Failed(_)
         | Step::Retried(_)
@@ -101,6 +105,9 @@ pub fn run_row(state: &RunState) -> RunRow {
         principal: trigger.principal.clone(),
         trust: state.trust(),
         input: trigger.input.clone(),
+        source: trigger.source,
+        trigger: trigger.trigger.clone(),
+        imported_from: None,
         status: state.status(),
         seq: state.seq(),
         ended_by: state.ended_by(),
@@ -112,6 +119,7 @@ pub fn run_row(state: &RunState) -> RunRow {
         cycles: state.cycles(),
         retries: state.retries(),
         usage: state.usage(),
+        cost: state.cost(),
         created_at: state.started_at(),
         updated_at: state.head().at,
         ended_at: state.ended_at(),
@@ -239,6 +247,21 @@ fn feedback_row(state: &RunState, step: &Written) -> Option<FeedbackRow> {
         note,
         at: step.recorded.at,
     })
+}
+
+/// What the answers among these steps cost.
+pub(crate) fn usage(after: &RunState, steps: &[Written], worker: &WorkerId) -> Vec<UsageRow> {
+    let answers = steps.iter().filter_map(|step| match &step.recorded.step {
+        Step::AssistantMessage(answer) => Some(UsageRow {
+            namespace: after.trigger().namespace.clone(),
+            month: Month::of(step.recorded.at),
+            worker: worker.clone(),
+            spent: answer.cost,
+            tokens: answer.usage,
+        }),
+        _ => None,
+    });
+    answers.collect()
 }
 
 /// The notifications of newly held calls, where the bundle asks for them (S8.1).

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use sayso_rules::Rules;
 use sayso_rules::judge::{CallView, Hints, Tool, ToolKind as Kind, ToolView};
+use sayso_rules::{Bundle, Rules};
 use sayso_run::Call;
 
 use crate::evidence::call_view;
@@ -22,11 +22,11 @@ pub struct ResolvedTools {
 }
 
 impl ResolvedTools {
-    pub(crate) fn new(rules: &Rules, set: Arc<ToolSet>) -> Self {
+    pub(crate) fn new(bundle: &Bundle, rules: &Rules, set: Arc<ToolSet>) -> Self {
         let tools: Vec<Tool> = set
             .tools
             .iter()
-            .map(|tool| rules.resolve(&view(tool)))
+            .map(|tool| rules.resolve(&view(bundle, tool)))
             .collect();
         let offered = set
             .tools
@@ -40,6 +40,11 @@ impl ResolvedTools {
             tools,
             offered,
         }
+    }
+
+    /// A tool as the rules see it, by its registered name.
+    pub fn tool(&self, registered: &str) -> Option<&Tool> {
+        self.get(registered).map(|(_, tool)| tool)
     }
 
     /// A tool by its registered name.
@@ -56,7 +61,23 @@ impl ResolvedTools {
     }
 }
 
-fn view(tool: &ToolDefinition) -> ToolView<'_> {
+/// Whether a bundle grants a tool. What a run was offered its own bundle grants; another one, under
+/// which the run is judged again, may not.
+fn grants(bundle: &Bundle, tool: &ToolDefinition) -> bool {
+    match tool.kind {
+        ToolKind::Builtin => {
+            let mut granted = bundle.builtins.iter();
+            granted.any(|builtin| builtin.name() == tool.registered)
+        }
+        ToolKind::Control => bundle.interaction,
+        ToolKind::Mcp => {
+            let server = tool.registered.split('.').next().unwrap_or_default();
+            bundle.servers.contains_key(server)
+        }
+    }
+}
+
+fn view<'t>(bundle: &Bundle, tool: &'t ToolDefinition) -> ToolView<'t> {
     ToolView {
         registered: &tool.registered,
         model_name: &tool.model_name,
@@ -65,7 +86,7 @@ fn view(tool: &ToolDefinition) -> ToolView<'_> {
             ToolKind::Control => Kind::Control,
             ToolKind::Mcp => Kind::Mcp,
         },
-        granted: true,
+        granted: grants(bundle, tool),
         hints: Hints {
             read_only: tool.hints.read_only,
             destructive: tool.hints.destructive,

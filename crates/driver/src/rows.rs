@@ -3,8 +3,9 @@
 //! timeline.
 
 use sayso_run::{
-    ActionStatus, AgentName, ApprovalId, CallDigest, CallId, DenyCause, Digest, EndedBy, Namespace,
-    PrincipalId, RevisionId, RunId, Status, TaskId, Timestamp, Trust, Usage, WorkerId,
+    ActionStatus, AgentName, ApprovalId, CallDigest, CallId, DenyCause, Digest, EndedBy, Money,
+    Month, Namespace, PrincipalId, RevisionId, RunId, Source, Status, TaskId, Timestamp, Trust,
+    Usage, WorkerId,
 };
 
 /// A run as lists and pages show it: one row of `runs`.
@@ -26,6 +27,12 @@ pub struct RunRow {
     pub trust: Trust,
     /// What was asked.
     pub input: String,
+    /// What made it start.
+    pub source: Source,
+    /// The trigger that made it start.
+    pub trigger: Option<String>,
+    /// The run of which this one is a read-only copy.
+    pub imported_from: Option<RunId>,
     /// Where it stands.
     pub status: Status,
     /// Sequence number of its last step.
@@ -44,6 +51,8 @@ pub struct RunRow {
     pub retries: u32,
     /// Tokens.
     pub usage: Usage,
+    /// What they cost; none if no model had a price.
+    pub cost: Option<Money>,
     /// When its first step was recorded.
     pub created_at: Timestamp,
     /// When its last step was recorded.
@@ -67,6 +76,8 @@ pub struct LeaseRow {
     pub worker_alive: bool,
     /// Since when work is owed and nobody was seen to do it.
     pub ready_at: Option<Timestamp>,
+    /// Whether its agent or its namespace is paused (S10.6).
+    pub paused: bool,
     /// The last step whose event the broker acknowledged.
     pub published: u64,
 }
@@ -214,6 +225,21 @@ pub struct FeedbackRow {
     pub note: Option<String>,
     /// When.
     pub at: Timestamp,
+}
+
+/// What answers cost that one worker recorded in one append: added to a row of `usage` (S4.6).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UsageRow {
+    /// The tenant.
+    pub namespace: Namespace,
+    /// The month of the step.
+    pub month: Month,
+    /// The worker: nobody else writes to its row.
+    pub worker: WorkerId,
+    /// What was spent; none of answers of a model without a price.
+    pub spent: Option<Money>,
+    /// The tokens.
+    pub tokens: Usage,
 }
 
 /// A notification that is due: a row of `deliveries`.

@@ -15,11 +15,11 @@ use uuid::Uuid;
 
 use crate::evidence::Evidence;
 use crate::journal::{Append, AppendError, Journal, LeaseChange, LoadError, Loaded, Written};
-use crate::project::{deliveries, project};
+use crate::project::{deliveries, project, usage};
 use crate::resolved::ResolvedTools;
 use crate::rows::LeaseRow;
 use crate::world::{Herald, Revision};
-use crate::write::{chain, ready_at, tell};
+use crate::write::{Decided, WriteError, chain, ready_at, tell, write};
 
 /// How this worker stands to the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -170,12 +170,16 @@ impl<J: Journal, H: Herald> Session<J, H> {
         release: bool,
         ready_in: Option<Duration>,
     ) -> Result<Flushed, Stuck> {
-        let mut attempt: u32 = 0;
+        let (mut attempt, mut id) = (0, Uuid::now_v7());
         loop {
             if self.lease == Lease::Gone {
                 return Ok(Flushed::Lost);
             }
-            let append = self.append(revision, release, ready_in);
+            let append = Append {
+                id,
+                again: attempt > 0,
+                ..self.append(revision, release, ready_in)
+            };
             let row = append.row.clone();
             #[cfg(feature = "hooks")]
             crate::hooks::window("driver.before_append").await;
@@ -202,6 +206,7 @@ impl<J: Journal, H: Herald> Session<J, H> {
                     return Ok(Flushed::Durable);
                 }
                 Err(AppendError::Conflict(_)) => {
+                    (attempt, id) = (0, Uuid::now_v7());
                     self.reload().await?;
                     if release && ready_in.is_none() && self.lease != Lease::Gone {
                         return Ok(Flushed::Moved);
@@ -209,9 +214,8 @@ impl<J: Journal, H: Herald> Session<J, H> {
                 }
                 Err(AppendError::Unavailable(why)) => {
                     attempt += 1;
-                    let pause = Duration::from_millis(50u64 << attempt.min(5));
                     tracing::warn!(run = %self.run, why, attempt, "the journal is away; the append is tried again");
-                    self.journal.pause(pause).await;
+                    self.journal.pause(backoff(attempt)).await;
                 }
                 Err(AppendError::Refused(why)) => return Err(Stuck::Refused(why)),
                 Err(error @ (AppendError::TooLate | AppendError::DuplicateStart { .. })) => {
@@ -221,6 +225,7 @@ impl<J: Journal, H: Herald> Session<J, H> {
         }
     }
 
+    /// The append of all that was taken in, without its id.
     fn append(&self, revision: &Revision, release: bool, ready_in: Option<Duration>) -> Append {
         let projected = project(&self.state, &self.steps);
         let notify = revision
@@ -246,9 +251,12 @@ impl<J: Journal, H: Herald> Session<J, H> {
             approvals: projected.approvals,
             feedback: projected.feedback,
             deliveries: deliveries(&self.state, &self.steps, notify),
+            usage: usage(&self.state, &self.steps, &self.worker),
             published: self.herald.published(&self.run),
             start_key: None,
-            id: Uuid::now_v7(),
+            tick: None,
+            id: Uuid::nil(),
+            again: false,
         }
     }
 
@@ -307,8 +315,7 @@ impl<J: Journal, H: Herald> Session<J, H> {
                 Err(LoadError::Unavailable(why)) => {
                     attempt += 1;
                     tracing::warn!(run = %self.run, why, attempt, "the journal is away; the load is tried again");
-                    let pause = Duration::from_millis(50u64 << attempt.min(5));
-                    self.journal.pause(pause).await;
+                    self.journal.pause(backoff(attempt)).await;
                 }
                 Err(
                     error @ (LoadError::TooNew { .. }
@@ -340,16 +347,40 @@ impl<J: Journal, H: Herald> Session<J, H> {
         }
         let decide = |state: &RunState, now: Timestamp| {
             let steps = state.decide(Input::Output(output.clone()), now)?;
-            Ok(crate::write::Decided {
+            Ok(Decided {
                 steps,
                 not_after: None,
             })
         };
-        let written =
-            crate::write::write(&*self.journal, &*self.herald, &self.key, &self.run, decide).await;
-        if let Err(error) = written {
-            tracing::info!(run = %self.run, call = %output.call, %error, "a late result was not recorded");
+        let mut attempt: u32 = 0;
+        loop {
+            let writing = write(&*self.journal, &*self.herald, &self.key, &self.run, decide);
+            let why = match writing.await {
+                Ok(_) => return,
+                Err(
+                    WriteError::Load(LoadError::Unavailable(why))
+                    | WriteError::Append(AppendError::Unavailable(why)),
+                ) => why,
+                Err(WriteError::Append(AppendError::Conflict(_))) => "the run is busy".into(),
+                Err(error) => {
+                    tracing::info!(run = %self.run, call = %output.call, %error, "a late result was not recorded");
+                    return;
+                }
+            };
+            attempt += 1;
+            tracing::warn!(run = %self.run, call = %output.call, why, attempt, "a late result is recorded again");
+            self.journal.pause(backoff(attempt)).await;
         }
+    }
+
+    /// What came of calls and is not durable yet, of a hold whose lease is gone.
+    pub(crate) fn take_untold(&mut self) -> Vec<ToolOutput> {
+        let taken = std::mem::take(&mut self.taken).into_iter();
+        let outputs = taken.filter_map(|input| match input {
+            Input::Output(output) => Some(output),
+            _ => None,
+        });
+        outputs.collect()
     }
 
     /// The calls whose start this hold has made durable, each handed out once. A call that an
@@ -370,6 +401,11 @@ impl<J: Journal, H: Herald> Session<J, H> {
             .iter()
             .any(|written| matches!(written.recorded.step, Step::ToolStarted(_)))
     }
+}
+
+/// How long to wait for a journal that is away.
+fn backoff(attempt: u32) -> Duration {
+    Duration::from_millis(50u64 << attempt.min(5))
 }
 
 fn started_by(written: &Written) -> Option<CallId> {

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use sayso_rules::{Bundle, Role, Rules};
 use sayso_run::{
-    AgentName, CallId, Digest, FailureCode, Message, ModelFailover, Namespace, RevisionId, RunId,
-    Thinking, ToolOutcome, ToolSetId, Usage,
+    AgentName, CallId, Currency, Digest, FailureCode, Message, ModelFailover, Namespace, Price,
+    RevisionId, RunId, Thinking, ToolOutcome, ToolSetId, Usage,
 };
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -52,7 +52,11 @@ impl Revision {
         if let Some(known) = kept.iter().find(|known| known.set.id == set.id) {
             return Arc::clone(known);
         }
-        let resolved = Arc::new(ResolvedTools::new(&self.rules, Arc::clone(set)));
+        let resolved = Arc::new(ResolvedTools::new(
+            &self.bundle,
+            &self.rules,
+            Arc::clone(set),
+        ));
         if kept.len() == KEPT_SETS {
             kept.remove(0);
         }
@@ -82,6 +86,16 @@ pub trait Policy: Send + Sync + 'static {
         namespace: &Namespace,
         agent: &AgentName,
     ) -> impl Future<Output = Result<Option<Arc<Role>>, PolicyUnavailable>> + Send;
+
+    /// Whether the agent or its namespace is paused (S10.6). At most a second old, or an error. A
+    /// world without pauses never is.
+    fn paused(
+        &self,
+        _namespace: &Namespace,
+        _agent: &AgentName,
+    ) -> impl Future<Output = Result<bool, PolicyUnavailable>> + Send {
+        std::future::ready(Ok(false))
+    }
 }
 
 /// What kind of tool it is.
@@ -188,6 +202,8 @@ pub struct ListError {
     pub server: String,
     /// Why.
     pub why: String,
+    /// Whether only what keeps lists was away: the run waits for it and does not fail.
+    pub passes: bool,
 }
 
 /// A call that is about to be sent.
@@ -296,6 +312,9 @@ pub struct ModelRequest {
     pub messages: Vec<Message>,
     /// The tools to offer.
     pub tools: Vec<ToolDefinition>,
+    /// The currency of the namespace's cap: only models with a price in it may be asked (S4.6). None
+    /// if there is no cap.
+    pub capped_in: Option<Currency>,
 }
 
 /// A call as the model wrote it.
@@ -355,6 +374,11 @@ pub trait Models: Send + Sync + 'static {
         request: ModelRequest,
         deltas: &dyn Deltas,
     ) -> impl Future<Output = ModelReply> + Send;
+
+    /// What the tokens of a model cost, by its configured name; `None` if it has no price (S4.6).
+    fn price(&self, _model: &str) -> Option<Price> {
+        None
+    }
 }
 
 /// Tells the world of steps that were appended.

@@ -3,16 +3,17 @@
 
 use sayso_run::{
     Actor, ChainKey, Head, Recorded, Refusal, RunId, RunState, Start, Step, TaskId, Timestamp,
+    WorkerId,
 };
 use thiserror::Error;
 use tracing::Instrument;
 use uuid::Uuid;
 
 use crate::journal::{
-    Append, AppendError, Journal, LeaseChange, LoadError, Loaded, StartKey, Written,
+    Append, AppendError, Journal, LeaseChange, LoadError, Loaded, StartKey, TakenTick, Written,
 };
 use crate::project::{project, run_row};
-use crate::rows::RunRow;
+use crate::rows::{LeaseRow, RunRow};
 use crate::world::Herald;
 
 /// How often a writer decides again before it says that the run is too busy. Each conflict means
@@ -91,6 +92,40 @@ pub async fn write<J: Journal, H: Herald>(
     run: &RunId,
     decide: impl Fn(&RunState, Timestamp) -> Result<Decided, Refusal> + Send + Sync,
 ) -> Result<Wrote, WriteError> {
+    let anyhow = |_: &LeaseRow| Ok(LeaseChange::None);
+    write_with(journal, herald, key, run, anyhow, decide).await
+}
+
+/// The same for a run whose worker is marked dead: whoever writes takes the lease with the append and
+/// gives it back. Refused as stale while nobody holds the run, or somebody alive does.
+pub async fn write_for_lost<J: Journal, H: Herald>(
+    journal: &J,
+    herald: &H,
+    key: &ChainKey,
+    run: &RunId,
+    by: &WorkerId,
+    decide: impl Fn(&RunState, Timestamp) -> Result<Decided, Refusal> + Send + Sync,
+) -> Result<Wrote, WriteError> {
+    let lost = |lease: &LeaseRow| {
+        if lease.worker.is_none() || lease.worker_alive {
+            return Err(Refusal::Stale("its worker is not lost any more"));
+        }
+        Ok(LeaseChange::ClaimAndRelease {
+            worker: by.clone(),
+            from_epoch: lease.epoch,
+        })
+    };
+    write_with(journal, herald, key, run, lost, decide).await
+}
+
+async fn write_with<J: Journal, H: Herald>(
+    journal: &J,
+    herald: &H,
+    key: &ChainKey,
+    run: &RunId,
+    lease: impl Fn(&LeaseRow) -> Result<LeaseChange, Refusal> + Send + Sync,
+    decide: impl Fn(&RunState, Timestamp) -> Result<Decided, Refusal> + Send + Sync,
+) -> Result<Wrote, WriteError> {
     for _ in 0..MAX_CONFLICTS {
         let loaded = journal
             .load(run)
@@ -100,7 +135,8 @@ pub async fn write<J: Journal, H: Herald>(
         if let Some(traceparent) = &loaded.state.trigger().traceparent {
             herald.trace(&span, traceparent);
         }
-        let attempt = write_once(journal, herald, key, loaded, &decide);
+        let lease = lease(&loaded.lease)?;
+        let attempt = write_once(journal, herald, key, loaded, lease, &decide);
         match attempt.instrument(span).await {
             Err(WriteError::Append(AppendError::Conflict(_))) => {}
             wrote => return wrote,
@@ -114,6 +150,7 @@ async fn write_once<J: Journal, H: Herald>(
     herald: &H,
     key: &ChainKey,
     loaded: Loaded,
+    lease: LeaseChange,
     decide: impl Fn(&RunState, Timestamp) -> Result<Decided, Refusal> + Send + Sync,
 ) -> Result<Wrote, WriteError> {
     let mut state = loaded.state;
@@ -133,7 +170,7 @@ async fn write_once<J: Journal, H: Herald>(
         run,
         expected,
         steps: steps.clone(),
-        lease: LeaseChange::None,
+        lease,
         ready_at: ready_at(&state, now),
         not_after: decided.not_after,
         row: projected.row,
@@ -141,9 +178,12 @@ async fn write_once<J: Journal, H: Herald>(
         approvals: projected.approvals,
         feedback: projected.feedback,
         deliveries: Vec::new(),
+        usage: Vec::new(),
         published: herald.published(&row.run),
         start_key: None,
+        tick: None,
         id: Uuid::now_v7(),
+        again: false,
     };
     let owed = append.ready_at.is_some();
     journal.append(append).await.map_err(WriteError::Append)?;
@@ -174,6 +214,33 @@ pub async fn start<J: Journal, H: Herald>(
     key: &ChainKey,
     start: Start,
 ) -> Result<StartOutcome, WriteError> {
+    begin(journal, herald, key, start, None).await
+}
+
+/// Stores a new run for a tick of a schedule, in one transaction with the schedule's moving on: no
+/// tick, no run (S8.5).
+///
+/// # Errors
+///
+/// [`AppendError::Conflict`] if the schedule does not stand at the tick any more: somebody else has
+/// taken it, or a deploy has changed the schedule.
+pub async fn start_at<J: Journal, H: Herald>(
+    journal: &J,
+    herald: &H,
+    key: &ChainKey,
+    start: Start,
+    tick: TakenTick,
+) -> Result<StartOutcome, WriteError> {
+    begin(journal, herald, key, start, Some(tick)).await
+}
+
+async fn begin<J: Journal, H: Herald>(
+    journal: &J,
+    herald: &H,
+    key: &ChainKey,
+    start: Start,
+    tick: Option<TakenTick>,
+) -> Result<StartOutcome, WriteError> {
     let now = journal.now();
     let (actor, step) = start.decide()?;
     let start_key = start.trigger.idempotency.as_ref().map(|key| StartKey {
@@ -200,9 +267,12 @@ pub async fn start<J: Journal, H: Herald>(
         approvals: Vec::new(),
         feedback: Vec::new(),
         deliveries: Vec::new(),
+        usage: Vec::new(),
         published: None,
         start_key: start_key.clone(),
+        tick,
         id: Uuid::now_v7(),
+        again: false,
     };
     match journal.append(append).await {
         Ok(_) => {

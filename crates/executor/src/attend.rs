@@ -39,6 +39,7 @@ pub async fn attend<J: Journal, M: Models, T: Tools, P: Policy, H: Herald>(
             Driven::Unavailable(why) => tracing::warn!(%run, why, "the run is tried again later"),
             Driven::Parked
             | Driven::NothingOwed
+            | Driven::Paused
             | Driven::NotFound
             | Driven::HeldElsewhere
             | Driven::Lost => {

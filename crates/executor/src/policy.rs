@@ -18,6 +18,8 @@ const FRESH: Duration = Duration::from_secs(1);
 const STALE: Duration = Duration::from_secs(2);
 /// How long one question may take.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// How old the word that an agent is paused may be: it goes on soon after (S10.6).
+const FRESH_PAUSE: Duration = Duration::from_millis(100);
 /// How many revisions are kept.
 const KEPT_REVISIONS: usize = 1_024;
 
@@ -27,7 +29,15 @@ type AgentKey = (Namespace, AgentName);
 struct KnownRole {
     role: Option<Arc<Role>>,
     version: u64,
+    paused: bool,
     asked: Instant,
+}
+
+impl KnownRole {
+    fn is_fresh(&self) -> bool {
+        let limit = if self.paused { FRESH_PAUSE } else { FRESH };
+        self.asked.elapsed() < limit
+    }
 }
 
 /// The policy service behind its caches.
@@ -59,6 +69,31 @@ impl PolicyClient {
             .cloned()
     }
 
+    /// The agent as policy has it now, or had it a moment ago.
+    async fn agent(
+        &self,
+        namespace: &Namespace,
+        agent: &AgentName,
+    ) -> Result<KnownRole, PolicyUnavailable> {
+        let key = (namespace.clone(), agent.clone());
+        let known = self.known_role(&key);
+        if let Some(known) = known.as_ref().filter(|known| known.is_fresh()) {
+            return Ok(known.clone());
+        }
+        match self.ask_role(&key, known.as_ref()).await {
+            Ok(fresh) => {
+                self.roles
+                    .lock()
+                    .expect("no code panics while it holds the roles")
+                    .insert(key, fresh.clone());
+                Ok(fresh)
+            }
+            Err(error) => known
+                .filter(|known| known.asked.elapsed() < STALE)
+                .ok_or(error),
+        }
+    }
+
     async fn ask_role(
         &self,
         key: &AgentKey,
@@ -87,6 +122,7 @@ impl PolicyClient {
         Ok(KnownRole {
             role,
             version: answer.version,
+            paused: answer.paused,
             asked,
         })
     }
@@ -144,24 +180,14 @@ impl Policy for PolicyClient {
         namespace: &Namespace,
         agent: &AgentName,
     ) -> Result<Option<Arc<Role>>, PolicyUnavailable> {
-        let key = (namespace.clone(), agent.clone());
-        let known = self.known_role(&key);
-        if let Some(known) = known.as_ref().filter(|known| known.asked.elapsed() < FRESH) {
-            return Ok(known.role.clone());
-        }
-        match self.ask_role(&key, known.as_ref()).await {
-            Ok(fresh) => {
-                let role = fresh.role.clone();
-                self.roles
-                    .lock()
-                    .expect("no code panics while it holds the roles")
-                    .insert(key, fresh);
-                Ok(role)
-            }
-            Err(error) => match known.filter(|known| known.asked.elapsed() < STALE) {
-                Some(known) => Ok(known.role),
-                None => Err(error),
-            },
-        }
+        Ok(self.agent(namespace, agent).await?.role)
+    }
+
+    async fn paused(
+        &self,
+        namespace: &Namespace,
+        agent: &AgentName,
+    ) -> Result<bool, PolicyUnavailable> {
+        Ok(self.agent(namespace, agent).await?.paused)
     }
 }

@@ -118,6 +118,7 @@ async fn settle(work: Work, driven: &Driven) {
         Driven::Unavailable(_) => work.nak(NOT_NOW).await,
         Driven::Parked
         | Driven::NothingOwed
+        | Driven::Paused
         | Driven::NotFound
         | Driven::HeldElsewhere
         | Driven::Lost

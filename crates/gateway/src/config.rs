@@ -1,4 +1,7 @@
+use std::collections::BTreeMap;
 use std::time::Duration;
+
+use sayso_service::config::SecretSource;
 
 /// How the gateway behaves. The defaults are those of the design; tests shorten them.
 #[derive(Debug, Clone)]
@@ -6,12 +9,16 @@ pub struct GatewayConfig {
     /// Between two looks at the numbers of all watched runs: how long a step whose event was lost
     /// without anybody noticing may stay unseen by a watcher.
     pub look_every: Duration,
+    /// The secrets that sign calls of webhooks, by the names that bundles use. Each is looked up when
+    /// it is needed, so one that comes later is found.
+    pub secrets: BTreeMap<String, SecretSource>,
 }
 
 impl Default for GatewayConfig {
     fn default() -> GatewayConfig {
         GatewayConfig {
             look_every: Duration::from_secs(5),
+            secrets: BTreeMap::new(),
         }
     }
 }

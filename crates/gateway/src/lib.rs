@@ -15,6 +15,7 @@
 //! | [`tokens`] | makes and revokes tokens |
 //! | `audit` | writes down who changed what, and refused decisions (S10.8) |
 //! | `console` | the web pages |
+//! | `hooks` | webhooks that start runs (S8.5) |
 //! | `watch` | many watchers over one subscription (S2.4) |
 //! | `request`, `page`, `refuse`, `show` | what comes in, pages, errors, what goes out |
 
@@ -24,6 +25,7 @@ pub mod auth;
 mod config;
 mod console;
 mod current;
+mod hooks;
 mod page;
 mod reflection;
 mod refuse;
@@ -32,17 +34,21 @@ mod show;
 pub mod tokens;
 mod watch;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
 use axum::Router;
 use sayso_bus::Bus;
 use sayso_run::{ChainKey, ChainKeys};
+use sayso_service::config::SecretSource;
 use sayso_service::health::Health;
 use sayso_service::peer::Peer;
 use sayso_store::Store;
 use sayso_wire::internal::approval_hub_service_client::ApprovalHubServiceClient;
+use sayso_wire::internal::judgement_service_client::JudgementServiceClient;
 use sayso_wire::internal::policy_service_client::PolicyServiceClient;
+use sayso_wire::internal::role_service_client::RoleServiceClient;
 use sayso_wire::internal::scheduler_service_client::SchedulerServiceClient;
 use tokio_util::sync::CancellationToken;
 use tonic::service::Routes;
@@ -96,6 +102,7 @@ pub(crate) struct Shared {
     pub(crate) watching: Watching,
     pub(crate) key: ChainKey,
     pub(crate) keys: ChainKeys,
+    pub(crate) secrets: BTreeMap<String, SecretSource>,
     scheduler: Peer,
     hub: Peer,
     policy: Peer,
@@ -113,6 +120,16 @@ impl Shared {
 
     pub(crate) fn policy(&self) -> PolicyServiceClient<Peer> {
         PolicyServiceClient::new(self.policy.clone())
+    }
+
+    /// Its answers may tell of many calls, and requests hold a bundle and its cases.
+    pub(crate) fn judgements(&self) -> JudgementServiceClient<Peer> {
+        let client = JudgementServiceClient::new(self.policy.clone());
+        client.max_decoding_message_size(usize::MAX)
+    }
+
+    pub(crate) fn roles(&self) -> RoleServiceClient<Peer> {
+        RoleServiceClient::new(self.policy.clone())
     }
 }
 
@@ -146,6 +163,7 @@ impl Gateway {
             store,
             key,
             keys,
+            secrets: config.secrets,
             scheduler,
             hub,
             policy,
@@ -161,7 +179,7 @@ impl Gateway {
 
     /// What is answered over plain HTTP.
     pub fn router(&self) -> Router {
-        console::router(&self.shared)
+        console::router(&self.shared).merge(hooks::router(&self.shared))
     }
 
     /// Who may call, for whoever checks sessions of another kind.

@@ -66,6 +66,15 @@ pub(crate) fn no_run() -> Coded {
     )
 }
 
+/// The run is a copy: nothing changes it.
+pub(crate) fn read_only() -> Coded {
+    Coded::new(
+        Kind::Precondition,
+        "run.read_only",
+        "The run is a read-only copy of an exported one; nothing changes it.",
+    )
+}
+
 /// The same of an approval.
 pub(crate) fn no_approval() -> Coded {
     Coded::new(

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use sayso_driver::{Deltas, ModelReply, ModelRequest, Models};
-use sayso_run::{FailureCode, ModelFailover};
+use sayso_run::{Currency, FailureCode, ModelFailover, Price};
 use tracing::Instrument as _;
 use tracing::field::Empty;
 
@@ -39,7 +39,11 @@ impl Models for Registry {
         let mut reasons = Vec::with_capacity(chain.len());
         let mut code = FailureCode::PROVIDER_REFUSED;
         for (at, model) in chain.iter().enumerate() {
-            let fault = match self.ask_one(model, &request, deltas).await {
+            let asked = match unpriced(model, request.capped_in) {
+                Some(fault) => Err(fault),
+                None => self.ask_one(model, &request, deltas).await,
+            };
+            let fault = match asked {
                 Ok(answer) => return answered(answer, model, failovers),
                 Err(fault) => fault,
             };
@@ -47,6 +51,10 @@ impl Models for Registry {
             match fault {
                 Fault::Unavailable(_) => code = FailureCode::PROVIDER_UNAVAILABLE,
                 Fault::Misconfigured(_) => {}
+                Fault::Unpriced(_) if code == FailureCode::PROVIDER_REFUSED => {
+                    code = FailureCode::NO_PRICE;
+                }
+                Fault::Unpriced(_) => {}
                 Fault::Refused(_) => {
                     return failed(FailureCode::PROVIDER_REFUSED, reason, failovers);
                 }
@@ -75,6 +83,22 @@ impl Models for Registry {
         }
         failed(code, reasons.join("; "), failovers)
     }
+
+    fn price(&self, model: &str) -> Option<Price> {
+        self.price_of(model)
+    }
+}
+
+/// Under a cap only a model with a price in its currency may be asked: what it costs could not be
+/// counted (S4.6).
+fn unpriced(model: &Model, capped_in: Option<Currency>) -> Option<Fault> {
+    let currency = capped_in?;
+    let priced = model.price.is_some_and(|price| price.currency == currency);
+    (!priced).then(|| {
+        Fault::Unpriced(format!(
+            "has no price in {currency}, and the namespace has a spending cap"
+        ))
+    })
 }
 
 impl Registry {
@@ -161,6 +185,7 @@ fn kind(fault: &Fault) -> &'static str {
     match fault {
         Fault::Unavailable(_) => "unavailable",
         Fault::Misconfigured(_) => "misconfigured",
+        Fault::Unpriced(_) => "unpriced",
         Fault::Refused(_) => "refused",
         Fault::ContextLength(_) => "context_length",
         Fault::Billing(_) => "billing",

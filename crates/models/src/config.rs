@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
+use sayso_run::Price;
 use thiserror::Error;
 
 /// Models and tiers, by name.
@@ -56,6 +57,8 @@ pub struct ModelConfig {
     pub context: u32,
     /// The file of turns of a scripted model.
     pub script: Option<PathBuf>,
+    /// What its tokens cost (S4.6).
+    pub price: Option<Price>,
 }
 
 /// A text that `Debug` does not show.

@@ -19,6 +19,8 @@ pub(crate) enum Fault {
     Unavailable(String),
     /// This model's key, name or address is wrong: another model may answer.
     Misconfigured(String),
+    /// The namespace has a cap, and this model no price in its currency: another one may (S4.6).
+    Unpriced(String),
     /// The request is refused, and would be again.
     Refused(String),
     /// The conversation does not fit the model.
@@ -40,6 +42,7 @@ impl Fault {
         match self {
             Fault::Unavailable(why)
             | Fault::Misconfigured(why)
+            | Fault::Unpriced(why)
             | Fault::Refused(why)
             | Fault::ContextLength(why)
             | Fault::Billing(why)
@@ -257,6 +260,7 @@ mod tests {
         match of_status(status, body, &Veil::default()) {
             Fault::Unavailable(_) => "unavailable",
             Fault::Misconfigured(_) => "misconfigured",
+            Fault::Unpriced(_) => "unpriced",
             Fault::Refused(_) => "refused",
             Fault::ContextLength(_) => "context",
             Fault::Billing(_) => "billing",

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sayso_driver::ModelRequest;
-use sayso_run::limits;
+use sayso_run::{Price, limits};
 
 use crate::answer::{Answer, Ear};
 use crate::anthropic::Anthropic;
@@ -46,6 +46,7 @@ pub(crate) struct Model {
     /// The provider's own name of it.
     pub(crate) model: String,
     context: u32,
+    pub(crate) price: Option<Price>,
     client: Client,
 }
 
@@ -84,6 +85,12 @@ impl Model {
 }
 
 impl Registry {
+    /// The price of a model that some tier has.
+    pub(crate) fn price_of(&self, name: &str) -> Option<Price> {
+        let mut models = self.tiers.values().flatten();
+        models.find(|model| model.name == name)?.price
+    }
+
     /// Checks the configuration, reads the scripts, and connects to nothing.
     ///
     /// # Errors
@@ -205,6 +212,7 @@ impl Builder {
                 provider: config.provider,
                 model: config.model.clone(),
                 context: config.context,
+                price: config.price,
                 client,
             };
             self.models.insert(name.to_owned(), Arc::new(model));

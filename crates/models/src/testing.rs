@@ -20,6 +20,7 @@ pub(crate) fn request(cycle: u32, messages: Vec<Message>) -> ModelRequest {
         system: "You help.".into(),
         messages,
         tools: vec![],
+        capped_in: None,
     }
 }
 
@@ -197,6 +198,7 @@ pub(crate) fn model(provider: Provider, url: &str) -> ModelConfig {
         max_tokens: 1000,
         context: 100_000,
         script: None,
+        price: None,
     }
 }
 

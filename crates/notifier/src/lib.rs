@@ -28,7 +28,6 @@ mod deliver;
 mod plan;
 mod post;
 mod rounds;
-mod sign;
 
 use std::fmt;
 use std::sync::Arc;

@@ -7,9 +7,9 @@ use reqwest::header::{CONTENT_TYPE, DATE, HeaderMap, RETRY_AFTER};
 use reqwest::redirect::Policy;
 use reqwest::{Client, Url};
 use sayso_service::config::Secret;
+use sayso_service::signature;
 
 use crate::plan::may_help;
-use crate::sign;
 
 const USER_AGENT: &str = concat!("sayso/", env!("CARGO_PKG_VERSION"));
 
@@ -65,10 +65,10 @@ pub(crate) async fn send(client: &Client, post: Post<'_>) -> Answer {
         .header("webhook-timestamp", timestamp);
     if let Some(secret) = secret {
         request = request
-            .header("x-sayso-signature", sign::sayso(secret, &body))
+            .header("x-sayso-signature", signature::sayso(secret, &body))
             .header(
                 "webhook-signature",
-                sign::standard(secret, id, timestamp, &body),
+                signature::standard(secret, id, timestamp, &body),
             );
     }
     match request.body(body).send().await {

@@ -1,12 +1,15 @@
 //! The internal gRPC API.
 
+mod judgements;
+mod roles;
+
 use sayso_run::{AgentName, Namespace, PrincipalId, RevisionId};
 use sayso_service::error::Coded;
 use sayso_store::RevisionRow;
 use sayso_wire::internal::policy_service_server::PolicyService;
 use sayso_wire::internal::{
     DeployRequest, DeployResponse, GetRevisionRequest, GetRevisionResponse, GetRoleRequest,
-    GetRoleResponse, ValidateRequest, ValidateResponse,
+    GetRoleResponse, ReviewSwitch, RevisionChanges, ValidateRequest, ValidateResponse,
 };
 use sayso_wire::time::timestamp;
 use sayso_wire::v1;
@@ -14,10 +17,11 @@ use tonic::{Request, Response, Status};
 
 use crate::Policy;
 use crate::check::{Checked, Finding, check};
-use crate::deploy::deploy;
+use crate::deploy::{Difference, deploy, difference};
 use crate::read::{revision, role};
 use crate::refuse::{invalid, name};
 
+#[derive(Clone)]
 pub(crate) struct Api(pub(crate) Policy);
 
 #[tonic::async_trait]
@@ -33,13 +37,24 @@ impl PolicyService for Api {
         let warnings = findings(checked.warnings());
         let revision_id = match &checked {
             Checked::Sound { bundle, .. } => bundle.revision_hash(),
-            Checked::Mistaken(_) | Checked::NoSuchRole { .. } => String::new(),
+            Checked::Mistaken(_) | Checked::NoSuchRole { .. } | Checked::WebhookTaken { .. } => {
+                String::new()
+            }
+        };
+        let changes = match &checked {
+            Checked::Sound { bundle, .. } => {
+                Some(difference(&self.0.store, &namespace, bundle).await?)
+            }
+            Checked::Mistaken(_) | Checked::NoSuchRole { .. } | Checked::WebhookTaken { .. } => {
+                None
+            }
         };
         let answer = ValidateResponse {
             errors: findings(&errors),
             omitted_errors: u32::try_from(omitted).unwrap_or(u32::MAX),
             warnings,
             revision_id,
+            changes: changes.map(changed),
         };
         Ok(Response::new(answer))
     }
@@ -59,6 +74,7 @@ impl PolicyService for Api {
             revision: Some(shown(&deployed.agent, &deployed.revision)),
             warnings: findings(&deployed.warnings),
             created: deployed.created,
+            changes: Some(changed(deployed.difference)),
         }))
     }
 
@@ -94,6 +110,7 @@ impl PolicyService for Api {
             version: now.version,
             unchanged,
             read_at: Some(timestamp(now.read_at)),
+            paused: now.paused,
         }))
     }
 }
@@ -109,6 +126,23 @@ fn findings(findings: &[Finding]) -> Vec<v1::BundleFinding> {
         message: finding.message.clone(),
     };
     findings.iter().map(shown).collect()
+}
+
+fn changed(difference: Difference) -> RevisionChanges {
+    let changes = difference.changes;
+    let switch = |switch: crate::changes::ReviewSwitch| ReviewSwitch {
+        tool: switch.tool,
+        before: switch.before,
+        after: switch.after,
+    };
+    RevisionChanges {
+        before_revision_id: difference.before.map(String::from).unwrap_or_default(),
+        changes: changes.told,
+        omitted: u32::try_from(changes.omitted).unwrap_or(u32::MAX),
+        reviews: changes.reviews.into_iter().map(switch).collect(),
+        before_role: difference.role_before.unwrap_or_default(),
+        role: difference.role.unwrap_or_default(),
+    }
 }
 
 fn shown(agent: &AgentName, row: &RevisionRow) -> v1::Revision {

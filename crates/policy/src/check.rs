@@ -1,12 +1,14 @@
 //! Whether a bundle would be deployed (S5.11): what `sayso_rules` says of its text, and what only
-//! the namespace can tell: whether the role that it names exists.
+//! the namespace can tell: whether the role that it names exists, and whether the names of its
+//! webhooks are free.
 
+use sayso_rules::bundle::Trigger;
 use sayso_rules::{Bundle, BundleErrors, warnings};
 use sayso_run::Namespace;
 use sayso_service::error::Coded;
 use sayso_store::Store;
 
-use crate::refuse::{self, ROLE_NOT_FOUND, database, no_role_sentence};
+use crate::refuse::{self, ROLE_NOT_FOUND, WEBHOOK_TAKEN, database, no_role_sentence};
 
 /// One thing to know about a bundle.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,6 +37,17 @@ pub(crate) enum Checked {
     NoSuchRole {
         /// The role.
         role: String,
+        /// What is probably not meant.
+        warnings: Vec<Finding>,
+    },
+    /// A webhook of it has a name that another agent has.
+    WebhookTaken {
+        /// The bundle.
+        bundle: Box<Bundle>,
+        /// The name.
+        webhook: String,
+        /// Whose it is.
+        agent: String,
         /// What is probably not meant.
         warnings: Vec<Finding>,
     },
@@ -67,6 +80,21 @@ pub(crate) async fn check(
             });
         }
     }
+    for trigger in &bundle.triggers {
+        let Trigger::Webhook(trigger) = trigger else {
+            continue;
+        };
+        let taken = store.triggers().get(namespace, &trigger.webhook).await;
+        let taken = taken.map_err(|error| database("looking for the webhook", &error))?;
+        if let Some(taken) = taken.filter(|taken| taken.agent.as_str() != bundle.name) {
+            return Ok(Checked::WebhookTaken {
+                webhook: taken.name,
+                agent: taken.agent.to_string(),
+                bundle,
+                warnings,
+            });
+        }
+    }
     Ok(Checked::Sound { bundle, warnings })
 }
 
@@ -91,13 +119,28 @@ impl Checked {
                 };
                 (vec![finding], 0)
             }
+            Checked::WebhookTaken {
+                bundle,
+                webhook,
+                agent,
+                ..
+            } => {
+                let finding = Finding {
+                    code: WEBHOOK_TAKEN,
+                    path: refuse::webhook_path(bundle, webhook),
+                    message: refuse::webhook_taken_sentence(webhook, agent),
+                };
+                (vec![finding], 0)
+            }
         }
     }
 
     /// What is allowed but probably not meant.
     pub(crate) fn warnings(&self) -> &[Finding] {
         match self {
-            Checked::Sound { warnings, .. } | Checked::NoSuchRole { warnings, .. } => warnings,
+            Checked::Sound { warnings, .. }
+            | Checked::NoSuchRole { warnings, .. }
+            | Checked::WebhookTaken { warnings, .. } => warnings,
             Checked::Mistaken(_) => &[],
         }
     }
@@ -108,6 +151,12 @@ impl Checked {
             Checked::Sound { bundle, warnings } => Ok((bundle, warnings)),
             Checked::Mistaken(errors) => Err(refuse::bundle(&errors)),
             Checked::NoSuchRole { role, .. } => Err(refuse::no_role(&role)),
+            Checked::WebhookTaken {
+                bundle,
+                webhook,
+                agent,
+                ..
+            } => Err(refuse::webhook_taken(&bundle, &webhook, &agent)),
         }
     }
 }

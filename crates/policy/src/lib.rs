@@ -7,19 +7,31 @@
 //! from the database at every question and kept nowhere here, so an answer is as old as the question
 //! (S3.9); the time of the question is told with it, by the database's clock. Executors keep it for a second, and run nothing while nobody answers (S5.13).
 
+mod answers;
 mod api;
+pub mod cases;
+mod changes;
 mod check;
 mod deploy;
+pub mod explain;
+mod granted;
 mod read;
 mod refuse;
+mod replay;
+mod roles;
+mod stored;
 
 use std::time::Duration;
 
 use sayso_service::health::Health;
 use sayso_store::Store;
+use sayso_wire::internal::judgement_service_server::JudgementServiceServer;
 use sayso_wire::internal::policy_service_server::PolicyServiceServer;
+use sayso_wire::internal::role_service_server::RoleServiceServer;
 use tokio_util::sync::CancellationToken;
 use tonic::service::Routes;
+
+pub use refuse::bundle as refuse_bundle;
 
 /// The largest request that is decoded, in bytes: a bundle of the largest size and what is around
 /// it, with room for a larger bundle to be refused by name.
@@ -42,8 +54,14 @@ impl Policy {
 
     /// The internal API.
     pub fn routes(&self) -> Routes {
-        let api = PolicyServiceServer::new(api::Api(self.clone()));
-        Routes::new(api.max_decoding_message_size(LARGEST_REQUEST))
+        let api = || api::Api(self.clone());
+        let policy = PolicyServiceServer::new(api());
+        Routes::new(policy.max_decoding_message_size(LARGEST_REQUEST))
+            .add_service(RoleServiceServer::new(api()))
+            .add_service(
+                JudgementServiceServer::new(api()).max_decoding_message_size(LARGEST_REQUEST),
+            )
+            .prepare()
     }
 
     /// Registers this service's checks.

@@ -15,6 +15,8 @@ pub(crate) struct RoleNow {
     pub(crate) json: Option<String>,
     /// Changes with the role; never zero.
     pub(crate) version: u64,
+    /// Whether the agent is paused (S10.6).
+    pub(crate) paused: bool,
     /// When the database was asked.
     pub(crate) read_at: Timestamp,
 }
@@ -58,9 +60,11 @@ pub(crate) async fn role(
         Some(name) => role_json(store, namespace, &name).await?,
         None => None,
     };
+    let paused = store.pauses().holds(namespace, agent).await;
     Ok(RoleNow {
         version: version(json.as_deref()),
         json,
+        paused: paused.map_err(|error| database("reading the pauses", &error))?,
         read_at,
     })
 }

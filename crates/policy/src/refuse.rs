@@ -1,6 +1,7 @@
 //! Refusals, each with its stable code (S10.5).
 
-use sayso_rules::BundleErrors;
+use sayso_rules::bundle::Trigger;
+use sayso_rules::{Bundle, BundleErrors};
 use sayso_run::BadName;
 use sayso_service::error::{Coded, Kind};
 use sayso_store::DatabaseError;
@@ -20,13 +21,14 @@ pub(crate) fn database(doing: &str, error: &DatabaseError) -> Coded {
     }
 }
 
-/// A bundle with mistakes: each is a violation of the field that it is in (`bundle` as a whole if it
+/// The refusal of a bundle with mistakes, `bundle.invalid`: each is a violation of the field that it is in (`bundle` as a whole if it
 /// is in none) with its message and its code; the code of the first stands in the metadata too.
-pub(crate) fn bundle(errors: &BundleErrors) -> Coded {
+#[must_use]
+pub fn bundle(errors: &BundleErrors) -> Coded {
     let count = errors.errors().len() + errors.omitted();
     let sentence = match count {
-        1 => "The bundle has a mistake; nothing was deployed.".to_owned(),
-        count => format!("The bundle has {count} mistakes; nothing was deployed."),
+        1 => "The bundle has a mistake; nothing was done.".to_owned(),
+        count => format!("The bundle has {count} mistakes; nothing was done."),
     };
     let mut coded = Coded::new(Kind::Invalid, code::BUNDLE_INVALID, sentence);
     if let Some(first) = errors.errors().first() {
@@ -52,11 +54,54 @@ pub(crate) fn no_role(role: &str) -> Coded {
 }
 
 /// The code of a role that the namespace does not have.
-pub(crate) const ROLE_NOT_FOUND: &str = "role.not_found";
+pub(crate) const ROLE_NOT_FOUND: &str = code::ROLE_NOT_FOUND;
 
 pub(crate) fn no_role_sentence(role: &str) -> String {
     format!(
         "the namespace has no role `{role}`; `unrestricted`, which permits everything, exists in every one"
+    )
+}
+
+/// The code of a webhook's name that another agent of the namespace has.
+pub(crate) const WEBHOOK_TAKEN: &str = "bundle.webhook_taken";
+
+pub(crate) fn webhook_taken_sentence(webhook: &str, agent: &str) -> String {
+    format!("the webhook `{webhook}` is that of the agent `{agent}`; choose another name")
+}
+
+/// Where a bundle has a webhook.
+pub(crate) fn webhook_path(bundle: &Bundle, webhook: &str) -> String {
+    let at = bundle.triggers.iter().position(|trigger| match trigger {
+        Trigger::Webhook(trigger) => trigger.webhook == webhook,
+        Trigger::Cron(_) => false,
+    });
+    at.map_or_else(
+        || "triggers".to_owned(),
+        |at| format!("triggers[{at}].webhook"),
+    )
+}
+
+/// A webhook's name that another agent of the namespace has.
+pub(crate) fn webhook_taken(bundle: &Bundle, webhook: &str, agent: &str) -> Coded {
+    let sentence = webhook_taken_sentence(webhook, agent);
+    Coded::new(
+        Kind::Invalid,
+        code::BUNDLE_INVALID,
+        "The bundle has a mistake; nothing was deployed.",
+    )
+    .with("bundle_code", WEBHOOK_TAKEN)
+    .field(
+        webhook_path(bundle, webhook),
+        format!("{sentence} ({WEBHOOK_TAKEN})"),
+    )
+}
+
+/// There is no such run in the namespace.
+pub(crate) fn no_run() -> Coded {
+    Coded::new(
+        Kind::NotFound,
+        code::RUN_NOT_FOUND,
+        "There is no such run here; `sayso runs ls` lists those that you can see.",
     )
 }
 

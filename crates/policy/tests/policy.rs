@@ -234,12 +234,12 @@ async fn s5_11_what_is_not_supported_is_refused() {
     let refused = world
         .deploy(
             "ann",
-            &format!("{DESK}permissions: {{ preset: balanced }}\n"),
+            &format!("{DESK}permissions: {{ rules: [{{ tool: x, action: ask, approvers: {{ group: a }} }}] }}\n"),
         )
         .await
         .unwrap_err();
     assert_eq!(refused.metadata["bundle_code"], "bundle.unsupported");
-    assert_eq!(refused.fields[0].0, "permissions.preset");
+    assert_eq!(refused.fields[0].0, "permissions.rules[0].approvers");
 }
 
 /// S5.11, S10.5: more mistakes than an answer holds are counted.

@@ -16,6 +16,7 @@
 //! - [`provenance`]: where the values of a run come from.
 //! - [`preset`]: rules that ship by name.
 //! - [`judge`]: the verdict on one call.
+//! - [`schedule`]: when a schedule is due.
 //! - [`trace`]: whole runs judged offline.
 //! - [`role`]: the ceiling over everything an agent may do.
 //! - [`mod@warnings`]: what is allowed in a bundle but probably not meant.
@@ -31,6 +32,7 @@ pub mod preset;
 pub mod provenance;
 pub mod review;
 pub mod role;
+pub mod schedule;
 pub mod schema;
 pub mod trace;
 pub mod trust;
@@ -45,5 +47,6 @@ pub use judge::{
 pub use names::ToolNames;
 pub use provenance::{Index, Origin};
 pub use role::Role;
+pub use schedule::Schedule;
 pub use trust::{Source, Trust};
 pub use warnings::{BundleWarning, warnings};

@@ -6,7 +6,7 @@
 
 use serde_json::{Value, json};
 
-use crate::bundle::{ArgRole, Builtin, Effect, Preset, ValueSource};
+use crate::bundle::{ArgRole, Builtin, Effect, HookTrust, MAX_TRIGGERS, Preset, ValueSource};
 use crate::trust::Trust;
 
 /// The schema, JSON Schema 2020-12, as pretty JSON with a line's end.
@@ -44,6 +44,12 @@ fn bundle_value() -> Value {
                 "additionalProperties": marks(),
             },
             "permissions": permissions(),
+            "triggers": {
+                "description": "What starts the agent by itself.",
+                "type": "array",
+                "maxItems": MAX_TRIGGERS,
+                "items": { "oneOf": [schedule(), webhook()] },
+            },
         }),
     );
     schema["$schema"] = json!("https://json-schema.org/draft/2020-12/schema");
@@ -73,6 +79,31 @@ fn bundle_value() -> Value {
         })),
     });
     schema
+}
+
+fn schedule() -> Value {
+    closed(
+        &["cron", "input"],
+        json!({
+            "cron": pattern(
+                r"^\s*\S+\s+\S+\s+\S+\s+\S+\s+\S+\s*$",
+                "Minute, hour, day of month, month, day of week.",
+            ),
+            "timezone": text("The IANA zone in which it is meant; UTC if none is named."),
+            "input": text("What each run is asked."),
+        }),
+    )
+}
+
+fn webhook() -> Value {
+    closed(
+        &["webhook", "secret"],
+        json!({
+            "webhook": pattern("^[a-z0-9-]{1,63}$", "Its name: /hooks/<namespace>/<name>."),
+            "secret": pattern("^[A-Za-z0-9_]{1,64}$", "The name of the secret that signs its calls."),
+            "trust": { "enum": [HookTrust::Untrusted.as_str(), HookTrust::Trusted.as_str()] },
+        }),
+    )
 }
 
 fn process() -> Value {
@@ -308,6 +339,11 @@ mod tests {
                 json!({ "permissions": { "preset": "balanced", "default": "deny",
                 "approvalTimeout": "30m", "notify": { "url": "http://h", "secret": "K" } } }),
             ),
+            with(json!({ "triggers": [
+                { "cron": "30 2 * * *", "timezone": "Europe/Berlin", "input": "x" },
+                { "cron": "0 * * * MON-FRI", "input": "" },
+                { "webhook": "orders", "secret": "KEY" },
+                { "webhook": "till", "secret": "KEY", "trust": "trusted" } ] })),
         ] {
             Bundle::parse(&bundle.to_string()).unwrap_or_else(|error| panic!("{bundle}: {error}"));
             assert!(takes(&bundle), "{bundle}");
@@ -353,6 +389,12 @@ mod tests {
             rule(json!({ "approvers": { "group": "x" } })),
             rule(json!({ "escalate": [] })),
             with(json!({ "permissions": { "preset": "loose" } })),
+            with(json!({ "triggers": [{ "cron": "0 * * *", "input": "x" }] })),
+            with(json!({ "triggers": [{ "cron": "0 * * * *" }] })),
+            with(json!({ "triggers": [{ "webhook": "A", "secret": "KEY" }] })),
+            with(json!({ "triggers": [{ "webhook": "a" }] })),
+            with(json!({ "triggers": [{ "webhook": "a", "secret": "KEY", "trust": "operator" }] })),
+            with(json!({ "triggers": [{ "webhook": "a", "secret": "KEY", "input": "x" }] })),
             with(json!({ "permissions": { "approvalTimeout": "soon" } })),
             with(json!({ "permissions": { "notify": { "secret": "K" } } })),
         ] {

@@ -12,8 +12,9 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
 use crate::bundle::{Action, Bundle};
@@ -40,9 +41,10 @@ pub struct Trace {
     pub own_addresses: Vec<String>,
     /// The calls in order.
     pub calls: Vec<TracedCall>,
-    /// The tools that are granted; without them those of the first line.
-    #[serde(default)]
-    pub tools: Option<Vec<TracedTool>>,
+    /// The tools that are granted; without them those of the first line. Traces that share them are
+    /// judged faster.
+    #[serde(default, deserialize_with = "shared")]
+    pub tools: Option<Arc<[TracedTool]>>,
 }
 
 /// One call of a run.
@@ -126,6 +128,11 @@ fn yes() -> bool {
     true
 }
 
+fn shared<'de, D: Deserializer<'de>>(reader: D) -> Result<Option<Arc<[TracedTool]>>, D::Error> {
+    let tools: Option<Vec<TracedTool>> = Option::deserialize(reader)?;
+    Ok(tools.map(Arc::from))
+}
+
 /// Reads traces, one a line; empty lines are passed over. Tools on the first line are given to
 /// every line that has none.
 ///
@@ -152,14 +159,29 @@ pub fn read(lines: &str) -> Result<Vec<Trace>, BadTrace> {
 #[must_use]
 pub fn judge(bundle: &Bundle, traces: &[Trace]) -> Vec<Answer> {
     let rules = Rules::compile(bundle);
-    traces
-        .iter()
-        .map(|trace| answer(bundle, &rules, trace))
-        .collect()
+    let mut answers = Vec::with_capacity(traces.len());
+    let mut known: Option<(&Trace, Granted)> = None;
+    for trace in traces {
+        let tools = match known.take() {
+            Some((other, tools)) if have_the_same_tools(other, trace) => tools,
+            Some(_) | None => Granted::of(bundle, &rules, trace),
+        };
+        answers.push(answer(bundle, &rules, &tools, trace));
+        known = Some((trace, tools));
+    }
+    answers
 }
 
-fn answer(bundle: &Bundle, rules: &Rules, trace: &Trace) -> Answer {
-    let tools = Granted::of(bundle, rules, trace);
+/// Whether two traces have the very same list of tools, or both none.
+fn have_the_same_tools(one: &Trace, other: &Trace) -> bool {
+    match (&one.tools, &other.tools) {
+        (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+        (None, None) => true,
+        (Some(_), None) | (None, Some(_)) => false,
+    }
+}
+
+fn answer(bundle: &Bundle, rules: &Rules, tools: &Granted, trace: &Trace) -> Answer {
     let mut standing = Standing::new(trace.trust);
     let mut index = Index::new(&trace.own_addresses);
     index.words(&trace.prompt);

@@ -243,10 +243,26 @@ pub fn verify<'a>(
     steps: impl IntoIterator<Item = &'a StoredLink>,
     keys: &ChainKeys,
 ) -> Result<Head, Broken> {
+    walk(steps, |head, step| {
+        check_link(head, step)?;
+        check_seal(run, step, keys)
+    })
+}
+
+/// Checks a timeline but its seals: whoever lacks the keys can tell that nothing was altered by
+/// mistake, and not that nobody has made the whole chain anew.
+pub fn verify_links<'a>(steps: impl IntoIterator<Item = &'a StoredLink>) -> Result<Head, Broken> {
+    walk(steps, check_link)
+}
+
+fn walk<'a>(
+    steps: impl IntoIterator<Item = &'a StoredLink>,
+    check: impl Fn(&Head, &StoredLink) -> Result<(), String>,
+) -> Result<Head, Broken> {
     let mut head = Head::START;
     for step in steps {
         let seq = head.seq + 1;
-        check(run, &head, step, keys).map_err(|why| Broken { seq, why })?;
+        check(&head, step).map_err(|why| Broken { seq, why })?;
         head = Head {
             seq: step.seq,
             at: step.at,
@@ -256,7 +272,7 @@ pub fn verify<'a>(
     Ok(head)
 }
 
-fn check(run: &RunId, head: &Head, step: &StoredLink, keys: &ChainKeys) -> Result<(), String> {
+fn check_link(head: &Head, step: &StoredLink) -> Result<(), String> {
     if step.seq != head.seq + 1 {
         return Err(format!("its number is {}", step.seq));
     }
@@ -281,6 +297,10 @@ fn check(run: &RunId, head: &Head, step: &StoredLink, keys: &ChainKeys) -> Resul
     {
         return Err("its hash does not follow from the step before and its own fields".into());
     }
+    Ok(())
+}
+
+fn check_seal(run: &RunId, step: &StoredLink, keys: &ChainKeys) -> Result<(), String> {
     let must_seal = StepKind::ALL
         .iter()
         .any(|kind| kind.as_str() == step.kind && kind.is_sealed());

@@ -73,6 +73,13 @@ impl TryFrom<String> for Digest {
     }
 }
 
+impl std::str::FromStr for Digest {
+    type Err = NotADigest;
+    fn from_str(text: &str) -> Result<Self, NotADigest> {
+        text.to_owned().try_into()
+    }
+}
+
 impl From<Digest> for String {
     fn from(digest: Digest) -> String {
         digest.to_hex()

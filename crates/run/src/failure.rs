@@ -18,6 +18,8 @@ impl FailureCode {
     pub const CONTEXT_LENGTH: &'static str = "provider.context_length";
     /// The tools of the agent could not be listed.
     pub const TOOLS_UNAVAILABLE: &'static str = "tools.unavailable";
+    /// The namespace has a spending cap, and no model of the tier has a price in its currency.
+    pub const NO_PRICE: &'static str = "model.no_price";
     /// The bundle names a tier that the configuration lacks.
     pub const UNKNOWN_TIER: &'static str = "model.unknown_tier";
 
@@ -50,6 +52,9 @@ pub fn advice(code: &str) -> &'static str {
         }
         FailureCode::TOOLS_UNAVAILABLE => {
             "Check that the named server starts and answers, then retry."
+        }
+        FailureCode::NO_PRICE => {
+            "Give the model a price in the configuration, in the currency of the cap, or remove the cap, then retry."
         }
         FailureCode::UNKNOWN_TIER => {
             "Add the tier to the configuration or name another one in the bundle, then retry."

@@ -21,6 +21,7 @@ mod failure;
 pub mod hooks;
 mod id;
 pub mod limits;
+mod money;
 mod state;
 mod step;
 mod summary;
@@ -28,13 +29,16 @@ mod time;
 mod transcript;
 
 pub use actor::{Actor, UnknownActor};
-pub use chain::{Broken, ChainKey, ChainKeys, Head, Recorded, Seal, StoredLink, verify};
+pub use chain::{
+    Broken, ChainKey, ChainKeys, Head, Recorded, Seal, StoredLink, verify, verify_links,
+};
 pub use digest::{CallDigest, Digest, Fingerprint, NotADigest};
 pub use failure::{FailureCode, advice};
 pub use id::{
     AgentName, ApprovalId, BadName, CallId, Namespace, PrincipalId, RevisionId, RunId, TaskId,
     ToolSetId, WorkerId,
 };
+pub use money::{BadMoney, Currency, Money, Price};
 pub use state::{
     ActionStatus, Answer, ApprovalOutcome, Call, Clearance, Corrupt, Decision, DecisionItem,
     Effect, Finished, HeldCall, Input, Judgement, Lowered, ModelFailure, Next, Outcome, Phase,
@@ -43,11 +47,11 @@ pub use state::{
 };
 pub use step::{
     AssistantMessage, AwaitingApproval, AwaitingInput, Cancelled, Completion, DenyCause, EndedBy,
-    Failed, IdempotencyKey, Marks, ModelFailover, RepeatLoop, Retried, Source, Step, StepError,
-    StepKind, TakenOver, Thinking, ToolApproved, ToolBlocked, ToolCall, ToolDenied, ToolOutcome,
-    ToolResult, ToolStarted, ToolsListed, TriggerReceived, Trust, TrustLowered, Usage, UserMessage,
-    Verdict,
+    Failed, IdempotencyKey, Marks, ModelFailover, RepeatLoop, Retried, Source, SpendingCap, Step,
+    StepError, StepKind, TakenOver, Thinking, Tick, ToolApproved, ToolBlocked, ToolCall,
+    ToolDenied, ToolOutcome, ToolResult, ToolStarted, ToolsListed, TriggerReceived, Trust,
+    TrustLowered, Usage, UserMessage, Verdict,
 };
 pub use summary::summarise;
-pub use time::Timestamp;
+pub use time::{Month, Timestamp};
 pub use transcript::{CallMessage, Message, ResultMessage, ThinkingMessage};

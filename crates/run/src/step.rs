@@ -11,6 +11,7 @@ use crate::failure::FailureCode;
 use crate::id::{
     AgentName, ApprovalId, CallId, Namespace, PrincipalId, RevisionId, TaskId, ToolSetId, WorkerId,
 };
+use crate::money::Money;
 use crate::time::Timestamp;
 
 /// How far the origin of a task is trusted: only ever lowered (S5.7).
@@ -42,6 +43,31 @@ impl Trust {
 pub enum Source {
     /// An explicit start through the API or the command line.
     Start,
+    /// A tick of a schedule (S8.5).
+    Cron,
+    /// A call of a webhook (S8.5).
+    Webhook,
+}
+
+impl Source {
+    /// The word that every surface uses.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Source::Start => "start",
+            Source::Cron => "cron",
+            Source::Webhook => "webhook",
+        }
+    }
+}
+
+/// A tick of a schedule that started a run (S8.5).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tick {
+    /// When it was due.
+    pub due_at: Timestamp,
+    /// Ticks after it that had passed as well when it was noticed; this run stands for them.
+    #[serde(default)]
+    pub skipped: u32,
 }
 
 /// A key that makes a request safe to send again, with the digest of what was asked (S1.1).
@@ -91,6 +117,12 @@ pub struct TriggerReceived {
     pub principal: PrincipalId,
     /// The trust of the source.
     pub trust: Trust,
+    /// The trigger: a webhook's name, or a schedule as in `30 2 * * * Europe/Berlin`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trigger: Option<String>,
+    /// The tick, of a schedule.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tick: Option<Tick>,
     /// The key of the start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idempotency: Option<IdempotencyKey>,
@@ -146,6 +178,9 @@ pub struct AssistantMessage {
     pub model: String,
     /// Its tokens.
     pub usage: Usage,
+    /// What it costs; none if the model has no price.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<Money>,
 }
 
 /// A call that the model proposed.
@@ -442,6 +477,30 @@ impl EndedBy {
     }
 }
 
+/// The namespace has spent what it may in a month (S4.6); the completion follows.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SpendingCap {
+    /// The cap.
+    pub cap: Money,
+    /// What was spent when it was met.
+    pub spent: Money,
+    /// When the month, and with it the sum, begins anew.
+    pub resets_at: Timestamp,
+}
+
+impl SpendingCap {
+    /// The sentence that is the run's output.
+    pub fn sentence(&self, namespace: &Namespace) -> String {
+        let resets_at = self.resets_at.to_string();
+        format!(
+            "Stopped: the namespace {namespace} has spent {} of its monthly cap of {}; the cap resets on {} at 00:00 UTC.",
+            self.spent,
+            self.cap,
+            resets_at.get(..10).unwrap_or_default()
+        )
+    }
+}
+
 /// The run is complete.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Completion {
@@ -579,6 +638,7 @@ steps! {
     RepeatLoop(RepeatLoop) = "repeat_loop" v 1,
     AwaitingInput(AwaitingInput) = "awaiting_input" v 1,
     ModelFailover(ModelFailover) = "model_failover" v 1,
+    SpendingCap(SpendingCap) = "spending_cap" v 1,
     Completion(Completion) = "completion" v 1,
     Failed(Failed) = "error" v 1,
     Retried(Retried) = "retried" v 1,

@@ -104,6 +104,8 @@ impl World {
             principal: PrincipalId::new("sub").unwrap(),
             trust: Trust::Trusted,
             idempotency: None,
+            trigger: None,
+            tick: None,
             traceparent: None,
         };
         let (actor, step) = Start {
@@ -259,6 +261,7 @@ impl World {
             text: if text { "so".into() } else { String::new() },
             calls,
             model: "m".into(),
+            cost: None,
             usage: Usage {
                 input: 1,
                 cached: 0,
@@ -756,4 +759,21 @@ fn the_cycle_cap_completes_the_run() {
             .unwrap()
             .contains("too big for one run")
     );
+}
+
+/// S6.5: an earlier call that is still pending gives way once, however many identical ones follow.
+#[test]
+fn two_identical_calls_of_one_answer_supersede_an_earlier_one_together() {
+    let mut world = World::new();
+    let held = vec![3];
+    let answer = |calls| Event::Answer { calls, text: false };
+    world.happen(answer(vec![(0, 0)]));
+    world.happen(Event::Judge {
+        rulings: held.clone(),
+    });
+    world.happen(Event::Message);
+    world.happen(answer(vec![(0, 0), (1, 0), (0, 0)]));
+    world.happen(Event::Judge { rulings: held });
+    assert_eq!(world.state.held().count(), 3);
+    assert_eq!(world.state.status(), Status::AwaitingApproval);
 }

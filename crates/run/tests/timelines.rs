@@ -244,6 +244,7 @@ impl Scripted {
             text,
             calls,
             model,
+            cost: None,
             usage,
         }));
     }
@@ -340,6 +341,8 @@ fn scripted() -> Vec<Line> {
             key: "k".into(),
             request: Digest::of(b"r"),
         }),
+        trigger: None,
+        tick: None,
         traceparent: None,
     };
     let (actor, step) = Start {

@@ -1,5 +1,7 @@
 //! What can be typed. Each command's own page of help is the text beside its arguments.
 
+mod policy;
+
 use std::net::SocketAddr;
 use std::num::NonZero;
 use std::path::PathBuf;
@@ -9,6 +11,10 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{ArgGroup, Args, Parser, Subcommand};
 use sayso_sdk::v1;
 
+pub(crate) use self::policy::{
+    ExplainArgs, InitArgs, JudgeArgs, PolicyCommand, ReplayArgs, RoleCommand, SchemaCommand,
+    TestArgs,
+};
 use crate::serve::Service;
 
 /// The address of `sayso up` if nothing is said.
@@ -146,6 +152,27 @@ pub(crate) enum Command {
     /// List agents, or show one.
     #[command(subcommand)]
     Agents(AgentsCommand),
+    /// Let an agent, or the whole namespace, start and do nothing for now; nothing is lost.
+    ///
+    /// Starts are taken and stay pending; what was sent before comes to its end. With --list it says
+    /// what is paused.
+    Pause(PauseArgs),
+    /// End a pause: everything goes on.
+    Resume(ResumeArgs),
+    /// Say what models may cost in a month, and see what they cost.
+    #[command(subcommand)]
+    Budget(BudgetCommand),
+    /// Ask what bundles say: explain, test, replay and judge.
+    #[command(subcommand)]
+    Policy(PolicyCommand),
+    /// Write a first bundle, with comments, and cases beside it.
+    Init(InitArgs),
+    /// Print a schema for editors.
+    #[command(subcommand)]
+    Schema(SchemaCommand),
+    /// Say what agents may do at most: list, show, change and attach roles.
+    #[command(subcommand)]
+    Role(RoleCommand),
     /// The demo's shop, an MCP server over standard input and output.
     #[command(hide = true)]
     DemoShop,
@@ -225,7 +252,34 @@ pub(crate) enum RunsCommand {
     /// Send a message into a run.
     Reply(ReplyArgs),
     /// Check that nobody changed a run's timeline.
-    Verify(RunId),
+    Verify(VerifyArgs),
+    /// Write a run's timeline to standard output: JSON lines, one a step.
+    Export(ExportArgs),
+    /// Make a read-only copy of an exported run, under a new id.
+    Import {
+        /// The export; `-` reads standard input.
+        file: PathBuf,
+    },
+}
+
+#[derive(Debug, Args)]
+#[command(group(ArgGroup::new("of").required(true).args(["id", "file"])))]
+pub(crate) struct VerifyArgs {
+    /// The run.
+    #[arg(value_name = "RUN")]
+    pub(crate) id: Option<String>,
+    /// An export, redacted or not, instead; its seals need the keys, and are not checked.
+    #[arg(long)]
+    pub(crate) file: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ExportArgs {
+    #[command(flatten)]
+    pub(crate) run: RunId,
+    /// Leave the contents out; the chain can be verified all the same.
+    #[arg(long)]
+    pub(crate) redacted: bool,
 }
 
 #[derive(Debug, Args)]
@@ -431,6 +485,40 @@ pub(crate) struct CreateTokenArgs {
     /// namespaces. Needs --namespace.
     #[arg(long, value_name = "FILE", requires = "namespace")]
     pub(crate) config: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PauseArgs {
+    /// This agent alone.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) agent: Option<String>,
+    /// Why, for whoever wonders.
+    #[arg(long)]
+    pub(crate) reason: Option<String>,
+    /// Pause nothing; say what is paused.
+    #[arg(long, conflicts_with_all = ["agent", "reason"])]
+    pub(crate) list: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ResumeArgs {
+    /// This agent, if it was paused by itself.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) agent: Option<String>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum BudgetCommand {
+    /// Set the namespace's cap. Runs that meet it complete; it resets with the calendar month, UTC.
+    Set {
+        /// The cap: a number and a currency, such as 100 USD.
+        #[arg(value_name = "AMOUNT", required = true, num_args = 1..=2)]
+        cap: Vec<String>,
+    },
+    /// Show the cap, and what was spent by month.
+    Ls,
+    /// Take the cap away.
+    Rm,
 }
 
 #[derive(Debug, Args)]

@@ -295,6 +295,15 @@ mod tests {
         );
     }
 
+    /// S5.12: the cases beside the example hold.
+    #[test]
+    fn s5_12_the_examples_cases_hold() {
+        let cases = include_str!("../../../examples/shop/agent.cases.yaml");
+        let cases = sayso_policy::cases::Cases::parse(cases).unwrap();
+        let tested = cases.run(&Bundle::parse(BUNDLE).unwrap());
+        assert_eq!(tested.failed, 0, "{tested:#?}");
+    }
+
     #[test]
     fn the_demos_script_is_sound() {
         sayso_models::Script::parse(SCRIPT).unwrap();

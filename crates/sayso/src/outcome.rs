@@ -50,6 +50,9 @@ pub(crate) enum Failure {
         /// What to type instead.
         hint: String,
     },
+    /// What was given cannot be worked with; found here, without a server.
+    #[error("{0}")]
+    Given(sayso_sdk::Coded),
     /// The answer could not be printed.
     #[error("the answer cannot be printed")]
     Output(#[from] io::Error),
@@ -79,7 +82,7 @@ impl Failure {
                 sayso_sdk::Error::BadServer(_) | sayso_sdk::Error::BadText(_) => USAGE,
                 sayso_sdk::Error::Refused(_) | sayso_sdk::Error::Incomplete(_) => REFUSED,
             },
-            Failure::Usage { .. } => USAGE,
+            Failure::Usage { .. } | Failure::Given(_) => USAGE,
             Failure::Output(_) | Failure::Here(_) => REFUSED,
         }
     }

@@ -201,6 +201,7 @@ fn configure(options: &UpOptions) -> anyhow::Result<Config> {
             script: Some(script.clone()),
             max_tokens: 8192,
             context: 128_000,
+            price: None,
         };
         config.models.insert("scripted".into(), model);
         config

@@ -1,9 +1,11 @@
 //! Starts, cancels and retries.
 
-use sayso_driver::{Decided, Herald, Journal, StartOutcome, WriteError, Wrote, start, write};
+use sayso_driver::{
+    Decided, Herald, Journal, StartOutcome, TakenTick, WriteError, Wrote, start, start_at, write,
+};
 use sayso_run::{
     AgentName, ChainKey, Digest, IdempotencyKey, Input, Namespace, PrincipalId, Refusal,
-    RevisionId, RunId, RunState, Source, Start, TaskId, Timestamp, TriggerReceived, Trust,
+    RevisionId, RunId, RunState, Source, Start, TaskId, Tick, Timestamp, TriggerReceived, Trust,
 };
 use uuid::Uuid;
 
@@ -18,16 +20,30 @@ pub struct NewRun {
     pub agent: AgentName,
     /// Its revision now.
     pub revision: RevisionId,
-    /// Who asks.
+    /// Who asks, or stands behind what does.
     pub principal: PrincipalId,
     /// How far the origin is trusted.
     pub trust: Trust,
     /// What is asked.
     pub input: String,
+    /// What makes it start.
+    pub origin: StartOrigin,
     /// The caller's key.
     pub idempotency_key: Option<String>,
     /// W3C trace context.
     pub traceparent: Option<String>,
+}
+
+/// What makes a run start.
+#[derive(Debug, Clone, Default)]
+pub enum StartOrigin {
+    /// Somebody asks for it.
+    #[default]
+    Asked,
+    /// A call of this webhook.
+    Webhook(String),
+    /// A schedule, as in `30 2 * * * Europe/Berlin`, and its tick.
+    Schedule(String, TakenTick),
 }
 
 /// Who asks for a change of a run, and how far they reach.
@@ -50,11 +66,12 @@ pub(crate) fn new_ids() -> (RunId, TaskId) {
     (run, task)
 }
 
-/// Stores a run as `pending`; a worker is woken for it (S1.1).
+/// Stores a run as `pending`; a worker is woken for it (S1.1). The run of a tick is stored only if the
+/// schedule still stands at it.
 ///
 /// # Errors
 ///
-/// As [`sayso_driver::start()`].
+/// As [`sayso_driver::start()`] and [`start_at()`].
 pub async fn admit<J: Journal, H: Herald>(
     journal: &J,
     herald: &H,
@@ -70,19 +87,34 @@ pub async fn admit<J: Journal, H: Herald>(
             new.input.as_bytes(),
         ]),
     });
+    let (source, trigger, new_tick) = match new.origin {
+        StartOrigin::Asked => (Source::Start, None, None),
+        StartOrigin::Webhook(name) => (Source::Webhook, Some(name), None),
+        StartOrigin::Schedule(times, tick) => (Source::Cron, Some(times), Some(tick)),
+    };
+    let tick = new_tick.as_ref().map(|taken| Tick {
+        due_at: taken.due_at,
+        skipped: taken.skipped,
+    });
     let trigger = TriggerReceived {
         task,
         namespace: new.namespace,
         agent: new.agent,
         revision: new.revision,
-        source: Source::Start,
+        source,
         input: new.input,
         principal: new.principal,
         trust: new.trust,
+        trigger,
+        tick,
         idempotency,
         traceparent: new.traceparent,
     };
-    start(journal, herald, key, Start { run, trigger }).await
+    let new = Start { run, trigger };
+    match new_tick {
+        None => start(journal, herald, key, new).await,
+        Some(tick) => start_at(journal, herald, key, new, tick).await,
+    }
 }
 
 /// Cancels a run (S1.4).

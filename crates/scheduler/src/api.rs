@@ -1,7 +1,7 @@
 //! The internal gRPC API.
 
 use sayso_driver::WriteError;
-use sayso_run::{AgentName, BadName, Namespace, PrincipalId, RevisionId, RunId, Trust};
+use sayso_run::{AgentName, BadName, Namespace, PrincipalId, RevisionId, RunId, Source, Trust};
 use sayso_service::error::{Coded, Kind};
 use sayso_wire::internal::scheduler_service_server::SchedulerService;
 use sayso_wire::internal::{
@@ -11,7 +11,7 @@ use sayso_wire::internal::{
 use tonic::{Request, Response, Status};
 
 use crate::Scheduler;
-use crate::admit::{Asker, NewRun, admit, cancel, new_ids, retry};
+use crate::admit::{Asker, NewRun, StartOrigin, admit, cancel, new_ids, retry};
 
 pub(crate) struct Api(pub(crate) Scheduler);
 
@@ -22,7 +22,14 @@ impl SchedulerService for Api {
         request: Request<StartRunRequest>,
     ) -> Result<Response<StartRunResponse>, Status> {
         let request = request.into_inner();
+        let source = Source::try_from(request.source()).map_err(|_| unsaid())?;
         let caller = required(request.caller)?;
+        let origin = match source {
+            Source::Webhook => StartOrigin::Webhook(request.trigger),
+            Source::Start => StartOrigin::Asked,
+            // Ticks are taken here, and by nobody who has to ask for it.
+            Source::Cron => return Err(unsaid().into()),
+        };
         let new = NewRun {
             ids: new_ids(),
             namespace: name("caller.namespace", Namespace::new(&caller.namespace))?,
@@ -31,6 +38,7 @@ impl SchedulerService for Api {
             principal: name("caller.principal", PrincipalId::new(&caller.principal))?,
             trust: trust(&caller)?,
             input: request.input,
+            origin,
             idempotency_key: not_empty(request.idempotency_key),
             traceparent: not_empty(request.traceparent),
         };
@@ -107,6 +115,15 @@ fn trust(caller: &Caller) -> Result<Trust, Coded> {
         )
         .field("caller.trust", "required")
     })
+}
+
+fn unsaid() -> Coded {
+    Coded::new(
+        Kind::Invalid,
+        "request.invalid",
+        "what makes the run start is not said",
+    )
+    .field("source", "required")
 }
 
 fn name<T>(field: &'static str, given: Result<T, BadName>) -> Result<T, Coded> {

@@ -3,13 +3,16 @@
 //! Starts, cancels and retries are appended here. Beside that the scheduler sweeps: it marks workers
 //! dead whose row has not changed for three seconds of its own monotonic time, wakes runs that stay
 //! ready, expires approvals, publishes events that nobody acknowledged, and fails runs that have been
-//! without a worker for too long (the reaper, S4.5). Several schedulers do the same work without
+//! without a worker for too long (the reaper, S4.5); and it starts the runs of schedules that are due
+//! (S8.5). Several schedulers do the same work without
 //! harm: every sweep ends in an append that only one of them wins.
 
 mod admit;
 mod api;
+mod budgets;
 mod config;
 mod sweep;
+mod ticks;
 mod watched;
 
 use std::sync::Arc;
@@ -23,7 +26,7 @@ use sayso_wire::internal::scheduler_service_server::SchedulerServiceServer;
 use tokio_util::sync::CancellationToken;
 use tonic::service::Routes;
 
-pub use admit::{Asker, NewRun, admit, cancel, retry};
+pub use admit::{Asker, NewRun, StartOrigin, admit, cancel, retry};
 pub use config::SchedulerConfig;
 pub use sweep::Sweeper;
 pub use watched::Watched;

@@ -5,12 +5,12 @@ use std::collections::HashMap;
 use std::fmt::Display;
 use std::time::{Duration, Instant};
 
-use sayso_driver::{Decided, Herald, LoadError, WriteError, write};
+use sayso_driver::{Decided, Herald, LoadError, WriteError, Wrote, write, write_for_lost};
 use sayso_run::{ChainKey, Input, Refusal, RunId, RunState, Timestamp, WorkerId};
 use sayso_store::Worker;
 
 use crate::watched::Watched;
-use crate::{Scheduler, SchedulerConfig};
+use crate::{Scheduler, SchedulerConfig, budgets, ticks};
 
 /// Runs looked at in one sweep; the rest come with the next.
 const BATCH: u32 = 500;
@@ -74,6 +74,8 @@ pub(crate) async fn sweep(scheduler: &Scheduler) {
     loop {
         ticks.tick().await;
         sweeper.round(|| start.elapsed()).await;
+        report("due schedules", ticks::start_due(scheduler).await);
+        report("budgets", budgets::announce(scheduler).await);
     }
 }
 
@@ -192,19 +194,29 @@ impl<'a, J: Watched, H: Herald> Sweeper<'a, J, H> {
     /// Fails runs that have been `running` without a live worker for too long (S4.5).
     async fn reap(&self) -> Result<(), J::Error> {
         let after = self.config.reap_after;
+        let reaper = WorkerId::new("reaper").expect("the word is a valid id");
         for run in self.journal.abandoned(after, BATCH).await? {
             let minutes = after.as_secs() / 60;
             let decide = |state: &RunState, now: Timestamp| {
+                let worker = reaper.clone();
                 let message = format!(
                     "the worker was interrupted and none went on for {minutes} minutes; the run can be retried"
                 );
-                let worker = WorkerId::new("reaper").expect("the word is a valid id");
                 Ok(Decided {
                     steps: state.decide(Input::Reap { worker, message }, now)?,
                     not_after: None,
                 })
             };
-            self.append(&run.run, decide).await;
+            // A worker may have taken the run up since it was looked for: then it is not reaped.
+            let reaping = write_for_lost(
+                self.journal,
+                self.herald,
+                self.key,
+                &run.run,
+                &reaper,
+                decide,
+            );
+            settled(&run.run, reaping.await);
         }
         Ok(())
     }
@@ -214,12 +226,17 @@ impl<'a, J: Watched, H: Herald> Sweeper<'a, J, H> {
         run: &RunId,
         decide: impl Fn(&RunState, Timestamp) -> Result<Decided, Refusal> + Send + Sync,
     ) {
-        match write(self.journal, self.herald, self.key, run, decide).await {
-            // If it is refused, the run has moved on meanwhile.
-            Ok(_) | Err(WriteError::Refused(_)) => {}
-            Err(error) => {
-                tracing::warn!(%run, %error, "a sweep could not settle it; it comes again")
-            }
+        let writing = write(self.journal, self.herald, self.key, run, decide);
+        settled(run, writing.await);
+    }
+}
+
+fn settled(run: &RunId, written: Result<Wrote, WriteError>) {
+    match written {
+        // If it is refused, the run has moved on meanwhile.
+        Ok(_) | Err(WriteError::Refused(_)) => {}
+        Err(error) => {
+            tracing::warn!(%run, %error, "a sweep could not settle it; it comes again");
         }
     }
 }

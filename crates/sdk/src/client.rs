@@ -4,7 +4,11 @@ use std::time::Duration;
 use sayso_wire::v1::agent_service_client::AgentServiceClient;
 use sayso_wire::v1::approval_service_client::ApprovalServiceClient;
 use sayso_wire::v1::audit_service_client::AuditServiceClient;
+use sayso_wire::v1::budget_service_client::BudgetServiceClient;
 use sayso_wire::v1::feedback_service_client::FeedbackServiceClient;
+use sayso_wire::v1::pause_service_client::PauseServiceClient;
+use sayso_wire::v1::policy_service_client::PolicyServiceClient;
+use sayso_wire::v1::role_service_client::RoleServiceClient;
 use sayso_wire::v1::run_service_client::RunServiceClient;
 use sayso_wire::v1::token_service_client::TokenServiceClient;
 use tonic::metadata::{Ascii, MetadataValue};
@@ -130,9 +134,13 @@ services! {
     runs: RunServiceClient,
     approvals: ApprovalServiceClient,
     agents: AgentServiceClient,
+    roles: RoleServiceClient,
+    policies: PolicyServiceClient,
     tokens: TokenServiceClient,
     audit: AuditServiceClient,
     feedback: FeedbackServiceClient,
+    pauses: PauseServiceClient,
+    budgets: BudgetServiceClient,
 }
 
 fn endpoint(server: &str) -> Result<Endpoint, Error> {

@@ -28,9 +28,13 @@
 mod agents;
 mod approvals;
 mod audit;
+mod budgets;
 mod client;
 mod error;
 mod feedback;
+mod pauses;
+mod policy;
+mod roles;
 mod runs;
 mod tokens;
 mod watch;

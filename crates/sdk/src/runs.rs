@@ -179,4 +179,21 @@ impl Client {
         let answer = self.runs().verify_run(request).await;
         Ok(answer.map_err(|status| self.failed(&status))?.into_inner())
     }
+
+    /// Makes a read-only copy of an exported run: JSON lines, one a step.
+    ///
+    /// # Errors
+    ///
+    /// `import.invalid`, `request.too_large`.
+    pub async fn import_run(&self, export: Vec<u8>) -> Result<v1::ImportRunResponse, Error> {
+        const PART: usize = 1024 * 1024;
+        let parts: Vec<v1::ImportRunRequest> = export
+            .chunks(PART)
+            .map(|part| v1::ImportRunRequest {
+                part: part.to_vec(),
+            })
+            .collect();
+        let answer = self.runs().import_run(futures::stream::iter(parts)).await;
+        Ok(answer.map_err(|status| self.failed(&status))?.into_inner())
+    }
 }

@@ -71,6 +71,13 @@ impl RunService for Breaking {
         Ok(Response::new(v1::GetRunResponse { run }))
     }
 
+    async fn import_run(
+        &self,
+        _request: Request<tonic::Streaming<v1::ImportRunRequest>>,
+    ) -> Result<Response<v1::ImportRunResponse>, Status> {
+        Err(Status::unimplemented("not asked here"))
+    }
+
     not_asked! {
         start_run StartRunRequest StartRunResponse,
         list_runs ListRunsRequest ListRunsResponse,

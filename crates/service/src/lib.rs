@@ -12,6 +12,7 @@
 //! | [`internal`] | short-lived signed tokens for calls between services |
 //! | [`peer`] | one client type for a sibling, in this process or over TCP |
 //! | [`serve`] | one port for gRPC and HTTP, start, drain and hard deadline (`S10.2`) |
+//! | [`signature`] | signatures of webhooks, made and verified (`S8.1`, `S8.5`) |
 //! | [`error`] | coded errors to and from gRPC statuses with rich details (`S10.5`) |
 //!
 //! # A service in six lines
@@ -44,6 +45,7 @@ pub mod internal;
 pub mod metrics;
 pub mod peer;
 pub mod serve;
+pub mod signature;
 pub mod telemetry;
 
 /// Any error that crosses a boundary where its type no longer matters.

@@ -1,13 +1,16 @@
 //! Agents and their revisions. A revision never changes; which one is current, and which role the
 //! agent has, does.
 
+use sayso_rules::bundle::Trigger;
 use sayso_run::{AgentName, Namespace, PrincipalId, RevisionId, Timestamp};
-use sqlx::FromRow;
+use sqlx::{AssertSqlSafe, FromRow};
+use thiserror::Error;
 
 use crate::database::{in_transaction, on_both};
 use crate::error::{DatabaseError, refuse_nul};
 use crate::open::Store;
 use crate::record::{Why, at, bad_row, name};
+use crate::{schedules, triggers};
 
 /// Tells those who keep agents and roles that something changed.
 pub(crate) const BUMP: &str = "UPDATE meta SET value = value + 1 WHERE key = 'policy_version'";
@@ -53,8 +56,32 @@ pub struct Deploy {
     pub bundle: String,
     /// The agent's role from now on; none leaves it as it is.
     pub role: Option<String>,
+    /// What starts the agent by itself from now on (S8.5).
+    pub triggers: Vec<Trigger>,
     /// Who deploys.
     pub by: PrincipalId,
+}
+
+/// Why nothing was deployed.
+#[derive(Debug, Error)]
+pub enum DeployError {
+    /// Another agent of the namespace has a webhook of this name.
+    #[error("the webhook `{webhook}` is that of the agent {agent}")]
+    WebhookTaken {
+        /// The name.
+        webhook: String,
+        /// Whose it is.
+        agent: String,
+    },
+    /// The database did not take it.
+    #[error(transparent)]
+    Database(#[from] DatabaseError),
+}
+
+impl From<sqlx::Error> for DeployError {
+    fn from(error: sqlx::Error) -> Self {
+        DeployError::Database(error.into())
+    }
 }
 
 /// What a deploy did.
@@ -87,14 +114,17 @@ impl Agents<'_> {
         Ok(version.unsigned_abs())
     }
 
-    /// Stores the revision unless it exists, and makes it the agent's current one.
-    pub async fn deploy(&self, deploy: &Deploy) -> Result<Deployed, DatabaseError> {
+    /// Stores the revision unless it exists, makes it the agent's current one, and makes the agent's
+    /// schedules and webhooks those of the bundle.
+    pub async fn deploy(&self, deploy: &Deploy) -> Result<Deployed, DeployError> {
         let role = deploy.role.as_deref();
         refuse_nul(&[
             ("bundle", &deploy.bundle),
             ("role", role.unwrap_or_default()),
         ])?;
-        let now = self.0.0.clock.now().micros();
+        let now = self.0.sync_clock().await?.micros();
+        let stored_schedules = schedules::of_agent(Some(self.0.kind()));
+        let webhooks = triggers::webhooks(&deploy.triggers);
         let inserted = in_transaction!(&self.0.0.database, |tx| {
             let inserted = sqlx::query(
                 "INSERT INTO revisions (namespace, agent, id, bundle, deployed_by, created_at) \
@@ -122,6 +152,71 @@ impl Agents<'_> {
             .bind(now)
             .execute(&mut *tx)
             .await?;
+            // The agent's row is locked: deploys of one agent change its triggers one after another.
+            let stored: Vec<schedules::ScheduleRecord> =
+                sqlx::query_as(AssertSqlSafe(stored_schedules.as_str()))
+                    .bind(deploy.namespace.as_str())
+                    .bind(deploy.agent.as_str())
+                    .fetch_all(&mut *tx)
+                    .await?;
+            let changes = schedules::changes(stored, deploy, now);
+            for id in &changes.removed {
+                sqlx::query(schedules::REMOVE)
+                    .bind(id.as_str())
+                    .execute(&mut *tx)
+                    .await?;
+            }
+            for put in &changes.put {
+                sqlx::query(schedules::PUT)
+                    .bind(put.id.as_str())
+                    .bind(deploy.namespace.as_str())
+                    .bind(deploy.agent.as_str())
+                    .bind(put.trigger.cron.as_str())
+                    .bind(put.trigger.timezone.as_str())
+                    .bind(put.trigger.input.as_str())
+                    .bind(deploy.by.as_str())
+                    .bind(put.next_at)
+                    .bind(now)
+                    .execute(&mut *tx)
+                    .await?;
+            }
+            let names: Vec<String> = sqlx::query_scalar(triggers::NAMES_OF_AGENT)
+                .bind(deploy.namespace.as_str())
+                .bind(deploy.agent.as_str())
+                .fetch_all(&mut *tx)
+                .await?;
+            let gone = |name: &&String| webhooks.iter().all(|webhook| webhook.webhook != **name);
+            for name in names.iter().filter(gone) {
+                sqlx::query(triggers::REMOVE)
+                    .bind(deploy.namespace.as_str())
+                    .bind(name.as_str())
+                    .execute(&mut *tx)
+                    .await?;
+            }
+            for webhook in &webhooks {
+                let put = sqlx::query(triggers::PUT)
+                    .bind(deploy.namespace.as_str())
+                    .bind(webhook.webhook.as_str())
+                    .bind(deploy.agent.as_str())
+                    .bind(webhook.secret.as_str())
+                    .bind(webhook.trust.as_str())
+                    .bind(deploy.by.as_str())
+                    .bind(now)
+                    .execute(&mut *tx)
+                    .await?
+                    .rows_affected();
+                if put == 0 {
+                    let agent: String = sqlx::query_scalar(triggers::OWNER)
+                        .bind(deploy.namespace.as_str())
+                        .bind(webhook.webhook.as_str())
+                        .fetch_one(&mut *tx)
+                        .await?;
+                    return Err(DeployError::WebhookTaken {
+                        webhook: webhook.webhook.clone(),
+                        agent,
+                    });
+                }
+            }
             sqlx::query(BUMP).execute(&mut *tx).await?;
             inserted
         });

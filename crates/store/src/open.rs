@@ -4,14 +4,15 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sayso_driver::{Append, AppendError, Appended, Journal, LoadError, Loaded};
-use sayso_run::{RunId, Timestamp};
+use sayso_driver::{Append, AppendError, Appended, Budget, Journal, LoadError, Loaded};
+use sayso_run::{Namespace, RunId, Timestamp};
 use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 use sqlx::{AssertSqlSafe, Connection};
 use thiserror::Error;
 
+use crate::budgets::KnownCaps;
 use crate::clock::Clock;
 use crate::database::{Database, Kind, WriteTurn, on_both, write_on_both};
 use crate::error::{DatabaseError, Trouble};
@@ -160,6 +161,7 @@ pub(crate) struct Inner {
     pub(crate) connect: Connect,
     pub(crate) config: StoreConfig,
     pub(crate) clock: Clock,
+    pub(crate) caps: KnownCaps,
     pub(crate) writer: Writer,
     loader: Loader,
     #[cfg(feature = "hooks")]
@@ -233,6 +235,7 @@ impl Store {
             connect,
             config,
             clock,
+            caps: KnownCaps::default(),
             writer,
             loader,
             #[cfg(feature = "hooks")]
@@ -316,6 +319,11 @@ impl Journal for Store {
 
     fn now(&self) -> Timestamp {
         self.0.clock.now()
+    }
+
+    async fn budget(&self, namespace: &Namespace) -> Result<Option<Budget>, LoadError> {
+        let standing = self.budgets().standing(namespace, self.now()).await;
+        standing.map_err(|error| LoadError::Unavailable(error.to_string()))
     }
 
     async fn catch_up(&self) -> Result<(), LoadError> {

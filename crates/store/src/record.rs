@@ -1,6 +1,6 @@
 //! Between what columns hold and what it means.
 
-use sayso_run::{Digest, Source, Timestamp};
+use sayso_run::{Digest, Timestamp};
 use serde::Deserialize;
 use serde::de::IntoDeserializer;
 use serde::de::value::{Error as BadWord, StrDeserializer};
@@ -21,13 +21,6 @@ pub(crate) const fn time(at: Option<Timestamp>) -> Option<i64> {
 /// A stored time.
 pub(crate) const fn at(micros: i64) -> Timestamp {
     Timestamp::from_micros(micros)
-}
-
-/// The stored word of a source.
-pub(crate) const fn source_word(source: Source) -> &'static str {
-    match source {
-        Source::Start => "start",
-    }
 }
 
 /// A unit enum of the core by its stored word.

@@ -9,6 +9,7 @@ use sqlx::AssertSqlSafe;
 use crate::database::{Kind, on_both, write_on_both};
 use crate::error::DatabaseError;
 use crate::open::Store;
+use crate::pauses::is_paused;
 use crate::record::{bad_row, count, name};
 
 /// A run by its id and what its messages are addressed by.
@@ -45,8 +46,8 @@ impl Store {
 }
 
 impl Sweep<'_> {
-    /// Runs that have been ready for longer than `older_than` and that no live worker holds, the
-    /// longest first.
+    /// Runs that have been ready for longer than `older_than`, that no live worker holds and that
+    /// are not paused, the longest first.
     pub async fn ready(
         &self,
         older_than: Duration,
@@ -57,8 +58,9 @@ impl Sweep<'_> {
              WHERE r.ready_at IS NOT NULL AND r.ready_at <= {now} - $1 \
              AND (r.worker IS NULL OR NOT EXISTS \
              (SELECT 1 FROM workers w WHERE w.id = r.worker AND w.ended_at IS NULL)) \
-             ORDER BY r.ready_at LIMIT $2",
-            now = self.now()
+             AND NOT {paused} ORDER BY r.ready_at LIMIT $2",
+            now = self.now(),
+            paused = is_paused("r")
         );
         self.runs(sql, older_than, limit).await
     }
@@ -116,7 +118,8 @@ impl Sweep<'_> {
     }
 
     /// Runs that are still `running` although their worker was marked dead longer than `after` ago
-    /// (S4.5). What waits, or was given back, is not among them.
+    /// (S4.5). What waits, or was given back, is not among them, nor what is paused or was within
+    /// that time: nobody could take it over.
     pub async fn abandoned(
         &self,
         after: Duration,
@@ -125,6 +128,9 @@ impl Sweep<'_> {
         let sql = format!(
             "SELECT r.id, r.namespace, r.agent FROM runs r JOIN workers w ON w.id = r.worker \
              WHERE r.status = 'running' AND w.ended_at <= {now} - $1 \
+             AND NOT EXISTS (SELECT 1 FROM pauses p WHERE p.namespace = r.namespace \
+             AND p.agent IN ('', r.agent) \
+             AND (p.resumed_at IS NULL OR p.resumed_at > {now} - $1)) \
              ORDER BY w.ended_at, r.id LIMIT $2",
             now = self.now()
         );
@@ -135,7 +141,8 @@ impl Sweep<'_> {
     pub async fn counts(&self) -> Result<Vec<StatusCount>, DatabaseError> {
         let rows: Vec<(String, String, i64)> = on_both!(&self.0.0.database, |pool| {
             sqlx::query_as(
-                "SELECT namespace, status, COUNT(*) FROM runs WHERE ended_at IS NULL \
+                "SELECT namespace, status, COUNT(*) FROM runs \
+                 WHERE ended_at IS NULL AND imported_from IS NULL \
                  GROUP BY namespace, status ORDER BY namespace, status",
             )
             .fetch_all(pool)

@@ -8,7 +8,7 @@ use sayso_run::{AgentName, Namespace, RevisionId, ToolSetId};
 
 use crate::mcp::Listing;
 use crate::recent::Recent;
-use crate::storage::ToolSets;
+use crate::storage::{StorageError, ToolSets};
 
 /// How many sets are kept in memory.
 const KEPT: usize = 512;
@@ -67,7 +67,7 @@ impl Sets {
         self.store
             .put(&set.id, &set.to_json())
             .await
-            .map_err(|error| unlisted(error.to_string()))?;
+            .map_err(|error| away(&error))?;
         locked(&self.stored).insert(set.id.clone(), set.clone());
         Ok(())
     }
@@ -81,7 +81,7 @@ impl Sets {
             .store
             .get(id)
             .await
-            .map_err(|error| unlisted(error.to_string()))?
+            .map_err(|error| away(&error))?
             .ok_or_else(|| unlisted(format!("there is no tool set {id}")))?;
         let set = ToolSet::from_json(&text)
             .map_err(|error| unlisted(format!("the tool set {id} cannot be read: {error}")))?;
@@ -116,6 +116,15 @@ fn unlisted(why: String) -> ListError {
     ListError {
         server: "the run".to_owned(),
         why,
+        passes: false,
+    }
+}
+
+/// What keeps the sets cannot be asked now.
+fn away(error: &StorageError) -> ListError {
+    ListError {
+        passes: true,
+        ..unlisted(error.to_string())
     }
 }
 

@@ -231,6 +231,7 @@ impl Tools for Toolbox {
         let agent = AgentName::new(&revision.bundle.name).map_err(|error| ListError {
             server: "the run".to_owned(),
             why: error.to_string(),
+            passes: false,
         })?;
         let owner = (namespace, &agent, revision);
         let each = revision.bundle.servers.iter().map(|(name, server)| {
@@ -247,6 +248,7 @@ impl Tools for Toolbox {
             .map_err(|error| ListError {
                 server: error.server,
                 why: error.why,
+                passes: false,
             })?
             .into_iter()
             .map(|(_, listing)| listing)

@@ -51,6 +51,10 @@ codes! {
     RUN_NOT_FOUND = "run.not_found";
     /// The run has ended; nothing changes it any more.
     RUN_ENDED = "run.ended";
+    /// The run is a read-only copy.
+    RUN_READ_ONLY = "run.read_only";
+    /// What is to be imported is not a whole export of a run.
+    IMPORT_INVALID = "import.invalid";
     /// Only a failed run can be retried.
     RUN_NOT_FAILED = "run.not_failed";
     /// The run was retried as often as is allowed.
@@ -69,8 +73,26 @@ codes! {
     AGENT_NOT_FOUND = "agent.not_found";
     /// The agent has no such revision.
     AGENT_REVISION_NOT_FOUND = "agent.revision_not_found";
+    /// The amount of a budget is not one.
+    BUDGET_MALFORMED = "budget.malformed";
+    /// The namespace has no spending cap.
+    BUDGET_NOT_FOUND = "budget.not_found";
+    /// It is not paused.
+    PAUSE_NOT_FOUND = "pause.not_found";
+    /// The namespace has no such role.
+    ROLE_NOT_FOUND = "role.not_found";
+    /// An agent has the role; give it another one first.
+    ROLE_IN_USE = "role.in_use";
+    /// The role `unrestricted` can be neither changed nor removed.
+    ROLE_UNRESTRICTED = "role.unrestricted";
     /// The bundle has mistakes; the field violations list them.
     BUNDLE_INVALID = "bundle.invalid";
+    /// The arguments of a call to explain are not JSON.
+    POLICY_BAD_ARGUMENTS = "policy.bad_arguments";
+    /// The cases beside a bundle have mistakes; the field violations list them.
+    POLICY_BAD_CASES = "policy.bad_cases";
+    /// The run has no such call, or it was of a tool that the run did not have.
+    POLICY_NO_CALL = "policy.no_call";
     /// The namespace has no such token.
     TOKEN_NOT_FOUND = "token.not_found";
     /// A live token of the namespace has that name.
@@ -114,15 +136,21 @@ mod tests {
             "request.",
             "approval.",
             "agent.",
+            "role.",
+            "policy.",
             "token.",
             "page.",
             "database.",
+            "pause.",
+            "import.",
+            "budget.",
             "service.",
         ];
         for word in named {
             let is_code = ours.iter().any(|area| word.starts_with(area));
             // Actions of the audit log look alike.
-            let is_action = ["token.create", "approval.decide"].contains(&word.as_str());
+            let is_action =
+                ["token.create", "approval.decide", "budget.near"].contains(&word.as_str());
             assert!(
                 !is_code || is_action || ALL.contains(&word.as_str()),
                 "{word}"

@@ -13,6 +13,7 @@
 pub mod code;
 pub mod decision;
 pub mod events;
+pub mod export;
 pub mod json;
 pub mod shown;
 pub mod step;

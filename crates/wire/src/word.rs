@@ -55,6 +55,8 @@ words! {
     }
     StartSource {
         Start = "start",
+        Cron = "cron",
+        Webhook = "webhook",
     }
     ActionStatus {
         PendingReview = "pending_review",
@@ -99,6 +101,19 @@ words! {
     AuditOutcome {
         Done = "done",
         Refused = "refused",
+    }
+    BundleArea {
+        Instructions = "instructions",
+        Grants = "grants",
+        Review = "review",
+        Marks = "marks",
+        Rules = "rules",
+        Agent = "agent",
+    }
+    PolicyAction {
+        Allow = "allow",
+        Ask = "ask",
+        Deny = "deny",
     }
     FeedbackSource {
         Approval = "approval",
@@ -156,7 +171,7 @@ counterparts! {
         Answer, MaxCycles, SpendingCap, ProviderBilling, Error, Cancelled,
     }
     Trust = Trust as "trust" { Untrusted, Trusted, Operator }
-    Source = StartSource as "source" { Start }
+    Source = StartSource as "source" { Start, Cron, Webhook }
     ActionStatus = ActionStatus as "action status" {
         PendingReview, AutoApproved, Approved, Rejected, Executed, Failed,
     }
@@ -221,6 +236,8 @@ mod tests {
             LogLevel "LOG_LEVEL_",
             AuditOutcome "AUDIT_OUTCOME_",
             FeedbackSource "FEEDBACK_SOURCE_",
+            BundleArea "BUNDLE_AREA_",
+            PolicyAction "POLICY_ACTION_",
         );
     }
 

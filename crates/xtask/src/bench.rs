@@ -40,6 +40,9 @@ pub(crate) struct Arguments {
     /// Everything in one process on SQLite, instead of six on Postgres and NATS.
     #[arg(long)]
     embedded: bool,
+    /// Judging calls instead, beside two other policy engines.
+    #[arg(long, conflicts_with = "embedded")]
+    rules: bool,
     /// Gated runs that are measured with 64 in flight; an eighth of it with one.
     #[arg(long, value_name = "N", default_value_t = 4000, value_parser = clap::value_parser!(u32).range(64..))]
     runs: u32,
@@ -88,6 +91,9 @@ impl Arguments {
 /// Measures, and prints one JSON line.
 pub(crate) fn run(processes: &Processes, arguments: &Arguments) -> Result<ExitCode> {
     let workspace = Workspace::read()?;
+    if arguments.rules {
+        return judging(processes, &workspace);
+    }
     if cfg!(debug_assertions) && !arguments.quick {
         return optimised(processes, &workspace, arguments);
     }
@@ -113,6 +119,20 @@ pub(crate) fn run(processes: &Processes, arguments: &Arguments) -> Result<ExitCo
     drop(house);
     println!("{line}");
     Ok(ExitCode::SUCCESS)
+}
+
+/// Judging is measured by a package apart: the engines that it is compared with are built for it alone.
+fn judging(processes: &Processes, workspace: &Workspace) -> Result<ExitCode> {
+    let mut speed = workspace.cargo("run");
+    speed
+        .args(["--release", "--locked"])
+        .args(["--manifest-path", "crates/rules/speed/Cargo.toml"])
+        .args(["--target-dir", "target/speed"]);
+    let status = processes.run(&mut speed)?;
+    Ok(match status.code().map(u8::try_from) {
+        Some(Ok(code)) => ExitCode::from(code),
+        Some(Err(_)) | None => ExitCode::FAILURE,
+    })
 }
 
 /// Builds what is measured and the driver in release, and lets that driver measure.

@@ -3,6 +3,7 @@
 //! - `test` gets the machine ready, starts what the tests need and runs every test;
 //! - `check` holds the code to its rules: format, lints, licences, documents, architecture;
 //! - `chaos` kills executors under load, for as long as it takes;
+//! - `sim` simulates a whole deployment, seed after seed;
 //! - `bench` measures gated runs and prints one JSON line.
 
 mod account;
@@ -13,6 +14,7 @@ mod check;
 mod nats;
 mod postgres;
 mod process;
+mod sim;
 mod summary;
 mod test;
 mod tools;
@@ -42,6 +44,8 @@ enum Task {
     Check(check::Arguments),
     /// Kills executors under load until many calls were in flight at a kill.
     Chaos(chaos::Arguments),
+    /// Simulates a whole deployment, seed after seed, and shows the first that breaks a promise.
+    Sim(sim::Arguments),
     /// Measures gated runs and prints one JSON line.
     Bench(bench::Arguments),
     /// The tool that the measured agent calls: an MCP server over standard input and output.
@@ -54,6 +58,7 @@ fn main() -> ExitCode {
         Task::Test(arguments) => command(|processes| test::run(processes, &arguments)),
         Task::Check(arguments) => command(|processes| check::run(processes, &arguments)),
         Task::Chaos(arguments) => command(|processes| chaos::run(processes, &arguments)),
+        Task::Sim(arguments) => command(|processes| sim::run(processes, &arguments)),
         Task::Bench(arguments) => command(|processes| bench::run(processes, &arguments)),
         Task::BenchTool => match bench::tool::serve() {
             Ok(()) => ExitCode::SUCCESS,

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use sayso_driver::{Revision, ToolDefinition, ToolHints, ToolKind, ToolSet};
-use sayso_rules::{Bundle, Glob, Role, Rules};
+use sayso_rules::{Bundle, Glob, Role};
 use sayso_run::RevisionId;
 
 /// One agent, whose approvals wait for less than a minute of the simulation.
@@ -45,11 +45,8 @@ pub(crate) const TOOLS: [&str; 9] = [
 /// The revision that every run pins.
 pub(crate) fn revision() -> Arc<Revision> {
     let bundle = Bundle::parse(BUNDLE).expect("the bundle is one that sayso takes");
-    Arc::new(Revision {
-        id: RevisionId::new(bundle.revision_hash()).expect("a hash is a valid id"),
-        rules: Rules::compile(&bundle),
-        bundle,
-    })
+    let id = RevisionId::new(bundle.revision_hash()).expect("a hash is a valid id");
+    Arc::new(Revision::new(id, bundle))
 }
 
 /// What the agent may do at most.

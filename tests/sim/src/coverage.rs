@@ -29,20 +29,17 @@ impl Coverage {
         calls.iter().map(|call| phase(&call.phase)).collect()
     }
 
-    /// A step was taken by a run that stood so.
-    pub(crate) fn step(
-        &mut self,
-        step: &Step,
-        before: Option<Status>,
-        after: &RunState,
-        phases: &[&'static str],
-    ) {
-        self.saw("step", step.kind().as_str().to_owned());
-        let status = after.status();
-        if before != Some(status) {
+    /// An append has moved a run.
+    pub(crate) fn moved(&mut self, before: Option<Status>, after: Status) {
+        if before != Some(after) {
             let from = before.map_or("nothing", Status::as_str);
-            self.saw("run", format!("{from} > {}", status.as_str()));
+            self.saw("run", format!("{from} > {}", after.as_str()));
         }
+    }
+
+    /// A step was taken by a run whose calls stood so.
+    pub(crate) fn step(&mut self, step: &Step, after: &RunState, phases: &[&'static str]) {
+        self.saw("step", step.kind().as_str().to_owned());
         for (at, call) in after.calls().iter().enumerate() {
             let (from, to) = (phases.get(at).copied(), phase(&call.phase));
             if from != Some(to) {

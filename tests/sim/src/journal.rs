@@ -1,13 +1,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use sayso_driver::{Append, AppendError, Appended, LoadError, Loaded};
-use sayso_run::{Digest, RunId, Timestamp, WorkerId};
+use sayso_driver::{Append, AppendError, Appended, Budget, LoadError, Loaded};
+use sayso_run::{Digest, Money, Namespace, RunId, Timestamp, WorkerId};
 use sayso_scheduler::Watched;
 use sayso_store::simulated::{self, Away};
 use sayso_store::{RunRef, StoreConfig, Worker};
 
 use crate::kernel::Pid;
+use crate::models::currency;
 use crate::sky::Way;
 use crate::world::World;
 
@@ -77,6 +78,20 @@ impl sayso_driver::Journal for Journal {
 
     async fn catch_up(&self) -> Result<(), LoadError> {
         self.inner.catch_up().await
+    }
+
+    async fn budget(&self, _: &Namespace) -> Result<Option<Budget>, LoadError> {
+        let trip = self.world.sky.trip();
+        self.world.kernel.sleep(trip).await;
+        if self.world.sky.strikes(10) {
+            return Err(LoadError::Unavailable("the budget cannot be read".into()));
+        }
+        let spent = self.world.disk.look(|tables| tables.spent);
+        Ok(self.world.cap.map(|cap| Budget {
+            cap: Money::new(cap, currency()),
+            spent: Money::new(spent, currency()),
+            resets_at: self.now(),
+        }))
     }
 
     async fn pause(&self, time: Duration) {

@@ -126,6 +126,11 @@ impl Kernel {
         state.trace.note(now, what);
     }
 
+    /// Writes down what somebody says of it, for who reads the trace.
+    pub(crate) fn say(&self, what: Arguments<'_>) {
+        self.state().trace.say(what);
+    }
+
     /// A promise is broken: the machine stops. Only the first one counts.
     pub(crate) fn broken(&self, promise: String) {
         self.note(format_args!("BROKEN {promise}"));

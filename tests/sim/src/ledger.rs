@@ -61,10 +61,11 @@ pub(crate) struct Shop {
     pub(crate) worker: WorkerId,
 }
 
-fn unlisted(why: &str) -> ListError {
+fn unlisted(why: &str, passes: bool) -> ListError {
     ListError {
         server: "shop".into(),
         why: why.into(),
+        passes,
     }
 }
 
@@ -77,7 +78,7 @@ impl Tools for Shop {
     ) -> Result<Arc<ToolSet>, ListError> {
         self.world.kernel.sleep_between(1_000, 60_000).await;
         if self.world.sky.strikes(15) {
-            return Err(unlisted("it does not start"));
+            return Err(unlisted("it does not start", false));
         }
         Ok(Arc::clone(&self.world.tools))
     }
@@ -86,10 +87,10 @@ impl Tools for Shop {
         let trip = self.world.sky.trip();
         self.world.kernel.sleep(trip).await;
         if self.world.sky.strikes(20) {
-            return Err(unlisted("the database is away"));
+            return Err(unlisted("the database is away", true));
         }
         if *set != self.world.tools.id {
-            return Err(unlisted("there is no such set"));
+            return Err(unlisted("there is no such set", false));
         }
         Ok(Arc::clone(&self.world.tools))
     }

@@ -7,7 +7,7 @@
 //! services (the hub's `respond`; the scheduler's `admit`, `cancel`, `retry` and all its sweeps, the
 //! marking of dead workers among them; the executor's `attend` and `Holds`).
 //!
-//! Simulated: time, the disk ([`sayso_store::simulated`], which keeps the store's own contract), the
+//! Simulated: time, the disk (`sayso_store::simulated`, which keeps the store's own contract), the
 //! bus, the processes around the verbs, models, tools, policy, and people.
 //!
 //! # How it works
@@ -43,7 +43,7 @@
 //!
 //! `cargo xtask sim --seeds 1 --seed N` prints the trace of a seed that breaks a promise. Ten
 //! faults, each a check that is left out, can be planted with `--fault NAME`; a test shows that each
-//! is found ([`sayso_run::hooks`]).
+//! is found (`sayso_run::hooks`).
 #![cfg(feature = "hooks")]
 
 mod agents;
@@ -54,6 +54,7 @@ mod herald;
 mod journal;
 mod kernel;
 mod ledger;
+mod logs;
 mod models;
 mod people;
 mod policy;
@@ -117,7 +118,16 @@ pub struct Report {
 /// Runs a seed from beginning to end, or to the first promise that is broken.
 pub fn simulate(seed: u64, options: Options) -> Report {
     plant(options.fault);
-    let mut machine = Machine::new(seed, options.keep_trace);
+    let machine = Machine::new(seed, options.keep_trace);
+    if options.keep_trace {
+        let logs = logs::Logs(machine.kernel().clone());
+        tracing::subscriber::with_default(logs, || run(seed, machine))
+    } else {
+        run(seed, machine)
+    }
+}
+
+fn run(seed: u64, mut machine: Machine) -> Report {
     let kernel = machine.kernel().clone();
     let world = World::new(&kernel);
     let mut trouble = Trouble::over(&world);

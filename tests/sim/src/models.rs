@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use sayso_driver::{Deltas, ModelCall, ModelReply, ModelRequest, Models};
-use sayso_run::{FailureCode, ModelFailover, RunId, Thinking, Usage};
+use sayso_run::{Currency, FailureCode, ModelFailover, Price, RunId, Thinking, Usage};
 
 use crate::agents::TOOLS;
 use crate::random::Random;
@@ -16,6 +16,8 @@ enum Mood {
     Endless,
     /// Repeats itself.
     Stubborn,
+    /// Is away, mostly.
+    Absent,
 }
 
 fn mood(run: &RunId) -> Mood {
@@ -24,17 +26,37 @@ fn mood(run: &RunId) -> Mood {
         .trim_start_matches("run_")
         .parse()
         .unwrap_or_default();
-    match number % 12 {
+    // A start that was made twice has an odd number.
+    match number / 2 % 12 {
         3 => Mood::Endless,
         7 => Mood::Stubborn,
+        10 => Mood::Absent,
         _ => Mood::Mixed,
     }
+}
+
+/// What one token costs, in millionths.
+const TOKEN: u64 = 10;
+
+/// The currency of the simulation.
+pub(crate) fn currency() -> Currency {
+    "USD".parse().expect("the word is a currency")
 }
 
 /// Models that answer by lot.
 pub(crate) struct Mind(pub(crate) Arc<World>);
 
 impl Models for Mind {
+    fn price(&self, _: &str) -> Option<Price> {
+        let million = TOKEN * 1_000_000;
+        Some(Price {
+            input: million,
+            cached: million,
+            output: million,
+            currency: currency(),
+        })
+    }
+
     async fn ask(&self, request: ModelRequest, deltas: &dyn Deltas) -> ModelReply {
         let world = &self.0;
         let slow = world.sky.strikes(30);
@@ -66,7 +88,8 @@ fn reply(random: &mut Random, mood: Mood, cycle: u32, calm: bool) -> ModelReply 
     } else {
         Vec::new()
     };
-    if !calm && random.permille(25) {
+    let away = if mood == Mood::Absent { 900 } else { 25 };
+    if !calm && random.permille(away) {
         return failed(random, failovers);
     }
     let calls = calls(random, mood, cycle, calm);
@@ -114,15 +137,15 @@ fn calls(random: &mut Random, mood: Mood, cycle: u32, calm: bool) -> Vec<ModelCa
         Mood::Endless => 1,
         Mood::Stubborn if cycle < 6 => 1,
         Mood::Stubborn => 0,
-        Mood::Mixed if random.permille(if calm { 600 } else { 300 }) => 0,
-        Mood::Mixed if random.permille(3) => 66,
-        Mood::Mixed => random.between(1, 3),
+        Mood::Mixed | Mood::Absent if random.permille(if calm { 600 } else { 300 }) => 0,
+        Mood::Mixed | Mood::Absent if random.permille(3) => 66,
+        Mood::Mixed | Mood::Absent => random.between(1, 3),
     };
     (0..count)
         .map(|_| match mood {
             Mood::Endless => call("shop.read", u64::from(cycle)),
             Mood::Stubborn => call("shop.refund", 1),
-            Mood::Mixed => {
+            Mood::Mixed | Mood::Absent => {
                 let tool = *random.pick(&TOOLS);
                 call(tool, random.below(3))
             }

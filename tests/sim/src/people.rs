@@ -10,7 +10,7 @@ use sayso_run::{
     AgentName, Decision, DecisionItem, Digest, HeldCall, IdempotencyKey, Namespace, PrincipalId,
     Response, RunId, RunState, Status, Target, TaskId, Trust, Verdict,
 };
-use sayso_scheduler::{Asker, NewRun, admit, cancel, retry};
+use sayso_scheduler::{Asker, NewRun, StartOrigin, admit, cancel, retry};
 
 use crate::random::Random;
 use crate::services::{Kind, ask};
@@ -60,6 +60,8 @@ async fn start_run(world: Arc<World>, number: u64, copy: u64, key: Option<String
         principal: principal(REQUESTER),
         trust: Trust::Trusted,
         input: format!("task {number}"),
+        origin: StartOrigin::Asked,
+        origin: StartOrigin::Asked,
         idempotency_key: key.clone(),
         traceparent: None,
     };

@@ -41,4 +41,9 @@ impl sayso_driver::Policy for Policy {
         let attached = !self.0.sky.is_away(Part::Role);
         Ok(attached.then(|| Arc::clone(&self.0.role)))
     }
+
+    async fn paused(&self, _: &Namespace, _: &AgentName) -> Result<bool, PolicyUnavailable> {
+        self.ask().await?;
+        Ok(self.0.disk.look(|tables| tables.paused))
+    }
 }

@@ -30,8 +30,9 @@ struct Conditions {
     away: [u64; 4],
     /// Until when one process cannot reach the database.
     cut_off: Vec<(Pid, u64)>,
-    /// The offset of the database's clock.
+    /// The offset of the database's clock, and the largest that it ever had.
     clock: i64,
+    furthest: i64,
 }
 
 pub(crate) struct Sky {
@@ -96,7 +97,15 @@ impl Sky {
     pub(crate) fn moves_clock(&self, micros: i64) -> i64 {
         let mut conditions = self.conditions();
         conditions.clock += micros;
+        conditions.furthest = conditions.furthest.max(conditions.clock);
         conditions.clock
+    }
+
+    /// How far the database's clock is behind what it would be had it never gone back: a process may
+    /// still go by that.
+    pub(crate) fn clock_is_behind(&self) -> i64 {
+        let conditions = self.conditions();
+        conditions.furthest - conditions.clock
     }
 
     /// Whether something that happens this many times out of a thousand happens now.

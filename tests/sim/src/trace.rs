@@ -39,6 +39,13 @@ impl Trace {
         }
     }
 
+    /// Adds a line to the text alone.
+    pub(crate) fn say(&mut self, what: Arguments<'_>) {
+        if let Some(kept) = &mut self.kept {
+            kept.push(what.to_string());
+        }
+    }
+
     pub(crate) fn hash(&self) -> u64 {
         self.hash
     }

@@ -71,7 +71,8 @@ impl Trouble {
                 world.kernel.note(format_args!("the streams are deleted"));
                 world.bus.forget_all();
             }
-            87..=95 => self.takes_away(Part::Policy, 4_000_000),
+            87..=92 => self.takes_away(Part::Policy, 4_000_000),
+            93..=95 => self.pauses(),
             96..=97 => self.takes_away(Part::Role, 1_200_000),
             _ => self.freezes_everybody(),
         }
@@ -117,10 +118,10 @@ impl Trouble {
                     break;
                 }
             }
-            let next = worker::start(&world, &worker.name);
+            // Somebody else may have started it again: two of one name would end each other.
             let mut workers = locked(&workers);
             if let Some(place) = workers.iter_mut().find(|one| one.pid == worker.pid) {
-                *place = next;
+                *place = worker::start(&world, &worker.name);
             }
         });
     }
@@ -181,6 +182,18 @@ impl Trouble {
             .kernel
             .note(format_args!("{part:?} is away for {time:?}"));
         self.world.sky.takes_away(part, time);
+    }
+
+    /// Everything is paused for a while (S10.6).
+    fn pauses(&self) {
+        let world = Arc::clone(&self.world);
+        world.kernel.note(format_args!("everything is paused"));
+        world.disk.pause(true);
+        self.world.kernel.spawn(OUTSIDE, async move {
+            world.kernel.sleep_between(50_000, 5_000_000).await;
+            world.kernel.note(format_args!("everything goes on"));
+            world.disk.pause(false);
+        });
     }
 
     fn cuts_off(&self) {

@@ -166,6 +166,8 @@ fn answer(world: &Arc<World>, delivery: Delivery) -> impl FnOnce(&Driven) + Send
             }
             Driven::Parked
             | Driven::NothingOwed
+            | Driven::Paused
+            | Driven::Paused
             | Driven::NotFound
             | Driven::HeldElsewhere
             | Driven::Lost => world.bus.acknowledge(&delivery),

@@ -27,6 +27,8 @@ pub(crate) struct World {
     pub(crate) ledger: Ledger,
     pub(crate) desks: Desks,
     pub(crate) key: ChainKey,
+    /// What answers may cost in all, in millionths; few seeds have a cap.
+    pub(crate) cap: Option<u64>,
     pub(crate) revision: Arc<Revision>,
     pub(crate) role: Arc<Role>,
     pub(crate) tools: Arc<ToolSet>,
@@ -56,6 +58,10 @@ impl World {
             bus: Bus::default(),
             ledger: Ledger::default(),
             desks: Desks::default(),
+            cap: kernel.draw(|random| {
+                let capped = random.permille(200);
+                capped.then(|| random.between(60_000, 250_000))
+            }),
             revision: agents::revision(),
             role: agents::role(),
             tools: agents::tools(),

@@ -7,6 +7,8 @@
 //! * `append` and `append_once` need an integer `n`; `append_once` leaves out an execution whose
 //!   idempotency key it has seen, also in another process;
 //! * any tool sleeps `sleep_ms` milliseconds before it writes and `linger_ms` after it has;
+//! * a tool whose name ends in `_closed` says of itself that it only reads and touches nothing outside,
+//!   one whose name ends in `_open` that it touches the world outside; others say nothing;
 //! * a tool whose name begins with `read` or ends in `.read` writes too, and answers `page` if it is
 //!   given one.
 
@@ -18,6 +20,7 @@ use std::time::Duration;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, JsonObject,
     ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool,
+    ToolAnnotations,
 };
 use rmcp::service::RequestContext;
 use rmcp::transport::stdio;
@@ -40,11 +43,18 @@ impl Server {
         let Value::Object(schema) = schema else {
             unreachable!("schemas are objects");
         };
-        Tool::new(
+        let tool = Tool::new(
             name.to_owned(),
             format!("Writes down that {name} ran."),
             schema,
-        )
+        );
+        if name.ends_with("_closed") {
+            tool.annotate(ToolAnnotations::new().read_only(true).open_world(false))
+        } else if name.ends_with("_open") {
+            tool.annotate(ToolAnnotations::new().open_world(true))
+        } else {
+            tool
+        }
     }
 
     fn open(&self) -> File {

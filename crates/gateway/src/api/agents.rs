@@ -11,11 +11,11 @@ use sayso_wire::{code, internal, v1};
 use serde_json::json;
 use tonic::{Request, Response, Status};
 
-use super::{Api, on_behalf};
+use super::{Api, on_behalf, record};
 use crate::auth::Session;
 use crate::page::{ENTRIES, Pages};
 use crate::request::{CHECKED, Check};
-use crate::{Shared, audit, page, refuse, show};
+use crate::{Shared, page, refuse, show};
 
 #[tonic::async_trait]
 impl AgentService for Api {
@@ -33,10 +33,14 @@ impl AgentService for Api {
         let deployed = deployed.map_err(|status| refuse::sibling("policy service", &status))?;
         let deployed = deployed.into_inner();
         record_deploy(&self.0, &session, &deployed).await?;
+        let changes = deployed.changes.unwrap_or_default();
         Ok(Response::new(v1::DeployAgentResponse {
             revision: deployed.revision,
             warnings: deployed.warnings,
             created: deployed.created,
+            replaced_revision_id: changes.before_revision_id,
+            changes: changes.changes,
+            omitted_changes: changes.omitted,
         }))
     }
 
@@ -52,11 +56,15 @@ impl AgentService for Api {
         let found = self.0.policy().validate(validate).await;
         let found = found.map_err(|status| refuse::sibling("policy service", &status))?;
         let found = found.into_inner();
+        let changes = found.changes.unwrap_or_default();
         Ok(Response::new(v1::ValidateAgentResponse {
             errors: found.errors,
             omitted_errors: found.omitted_errors,
             warnings: found.warnings,
             revision_id: found.revision_id,
+            current_revision_id: changes.before_revision_id,
+            changes: changes.changes,
+            omitted_changes: changes.omitted,
         }))
     }
 
@@ -153,30 +161,44 @@ impl AgentService for Api {
     }
 }
 
-/// Writes down by whom and what was deployed (S10.8).
+/// Writes down by whom and what was deployed, and, each by itself, the reviews that were switched and
+/// the role that was attached with it (S5.5, S10.8).
 async fn record_deploy(
     shared: &Shared,
     session: &Session,
     deployed: &internal::DeployResponse,
 ) -> Result<(), Coded> {
-    let caller = session.caller();
-    let revision = deployed.revision.as_ref();
-    let agent = revision.map_or("", |revision| revision.agent.as_str());
+    let revision = deployed.revision.clone().unwrap_or_default();
+    let (agent, id) = (revision.agent.as_str(), revision.id.as_str());
+    let nothing = internal::RevisionChanges::default();
+    let changes = deployed.changes.as_ref().unwrap_or(&nothing);
+    let changed: Vec<&str> = changes
+        .changes
+        .iter()
+        .map(|change| change.path.as_str())
+        .collect();
     let details = json!({
-        "revision": revision.map(|revision| revision.id.as_str()),
+        "revision": id,
         "created": deployed.created,
+        "replaced": changes.before_revision_id,
+        "changed": changed,
+        "more_changed": changes.omitted,
     });
-    let (store, key, actor) = (&shared.store, &shared.key, audit::actor(caller));
-    let done = audit::done(
-        store,
-        key,
-        &caller.namespace,
-        &actor,
-        "agent.deploy",
-        agent,
-        details,
-    );
-    done.await.map_err(audit::failed)
+    record(shared, session, "agent.deploy", agent, details).await?;
+    for switch in &changes.reviews {
+        let details = json!({
+            "tool": switch.tool,
+            "before": switch.before,
+            "after": switch.after,
+            "revision": id,
+        });
+        record(shared, session, "review.switch", agent, details).await?;
+    }
+    if !changes.role.is_empty() && changes.role != changes.before_role {
+        let details = json!({ "role": changes.role, "replaced": changes.before_role });
+        record(shared, session, "role.attach", agent, details).await?;
+    }
+    Ok(())
 }
 
 fn bundle(text: String) -> Result<String, Coded> {

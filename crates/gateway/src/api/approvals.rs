@@ -14,7 +14,7 @@ use sayso_wire::v1::decision::Target;
 use sayso_wire::{code, decision};
 use tonic::{Request, Response, Status};
 
-use super::runs::within_reach;
+use super::runs::{trust_lowered, within_reach};
 use super::{Api, Streamed, on_behalf};
 use crate::auth::{Reach, Session};
 use crate::page::{ENTRIES, Pages};
@@ -63,8 +63,10 @@ impl ApprovalService for Api {
         let approval = check.id::<ApprovalId>("approval_id", &request.get_ref().approval_id);
         check.done()?;
         let row = visible_approval(&self.0, &session, &approval.expect(CHECKED)).await?;
+        let mut shown = show::approval(&row);
+        shown.trust_lowered = trust_lowered(&self.0, &row.namespace, &row.run, row.seq).await?;
         Ok(Response::new(v1::GetApprovalResponse {
-            approval: Some(show::approval(&row)),
+            approval: Some(shown),
         }))
     }
 

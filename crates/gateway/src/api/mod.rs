@@ -4,7 +4,12 @@
 mod agents;
 mod approvals;
 mod audit;
+mod budgets;
 mod feedback;
+mod import;
+mod pauses;
+mod policy;
+mod roles;
 mod runs;
 mod tokens;
 
@@ -18,9 +23,14 @@ use sayso_wire::v1;
 use sayso_wire::v1::agent_service_server::AgentServiceServer;
 use sayso_wire::v1::approval_service_server::ApprovalServiceServer;
 use sayso_wire::v1::audit_service_server::AuditServiceServer;
+use sayso_wire::v1::budget_service_server::BudgetServiceServer;
 use sayso_wire::v1::feedback_service_server::FeedbackServiceServer;
+use sayso_wire::v1::pause_service_server::PauseServiceServer;
+use sayso_wire::v1::policy_service_server::PolicyServiceServer;
+use sayso_wire::v1::role_service_server::RoleServiceServer;
 use sayso_wire::v1::run_service_server::RunServiceServer;
 use sayso_wire::v1::token_service_server::TokenServiceServer;
+use serde_json::Value;
 use tonic::Status;
 use tonic::service::Routes;
 
@@ -28,13 +38,17 @@ use crate::Shared;
 use crate::auth::{Guarded, Reach, Session};
 
 /// The names of the services, as gRPC health knows them.
-pub(crate) const SERVICES: [&str; 6] = [
+pub(crate) const SERVICES: [&str; 10] = [
     "sayso.v1.RunService",
     "sayso.v1.ApprovalService",
     "sayso.v1.AgentService",
+    "sayso.v1.RoleService",
+    "sayso.v1.PolicyService",
     "sayso.v1.FeedbackService",
     "sayso.v1.TokenService",
     "sayso.v1.AuditService",
+    "sayso.v1.PauseService",
+    "sayso.v1.BudgetService",
 ];
 
 /// The largest request, in bytes: a response with several texts of 1 MiB. What is larger is refused
@@ -64,9 +78,13 @@ pub(crate) fn routes(shared: &Arc<Shared>) -> Routes {
         .add_service(guarded!(RunServiceServer))
         .add_service(guarded!(ApprovalServiceServer))
         .add_service(guarded!(AgentServiceServer))
+        .add_service(guarded!(RoleServiceServer))
+        .add_service(guarded!(PolicyServiceServer))
         .add_service(guarded!(FeedbackServiceServer))
         .add_service(guarded!(TokenServiceServer))
         .add_service(guarded!(AuditServiceServer))
+        .add_service(guarded!(PauseServiceServer))
+        .add_service(guarded!(BudgetServiceServer))
         .prepare()
 }
 
@@ -83,4 +101,27 @@ fn on_behalf(session: &Session) -> Result<Caller, Coded> {
         trust: v1::Trust::from(caller.trust).into(),
         reach: reach.into(),
     })
+}
+
+/// Writes down that the caller did something (S10.8).
+async fn record(
+    shared: &Shared,
+    session: &Session,
+    action: &'static str,
+    subject: &str,
+    details: Value,
+) -> Result<(), Coded> {
+    let caller = session.caller();
+    let actor = crate::audit::actor(caller);
+    let (store, key) = (&shared.store, &shared.key);
+    let done = crate::audit::done(
+        store,
+        key,
+        &caller.namespace,
+        &actor,
+        action,
+        subject,
+        details,
+    );
+    done.await.map_err(crate::audit::failed)
 }

@@ -4,16 +4,15 @@ use std::mem::take;
 
 use futures::stream::unfold;
 use sayso_driver::{ActionRow, RunRow};
-use sayso_run::{AgentName, EndedBy, PrincipalId, RunId, Status as RunStatus, TaskId};
+use sayso_run::{AgentName, EndedBy, Namespace, PrincipalId, RunId, Status as RunStatus, TaskId};
 use sayso_service::error::Coded;
 use sayso_service::telemetry::propagate;
 use sayso_store::{PageRequest, RunFilter, VerifyError};
-use sayso_wire::internal;
-use sayso_wire::v1;
 use sayso_wire::v1::run_service_server::RunService;
-use tonic::{Request, Response, Status};
+use sayso_wire::{code, internal, v1};
+use tonic::{Request, Response, Status, Streaming};
 
-use super::{Api, Streamed, on_behalf};
+use super::{Api, Streamed, import, on_behalf, pauses};
 use crate::auth::{Reach, Session};
 use crate::page::{ENTRIES, Pages, STEPS};
 use crate::request::{CHECKED, Check};
@@ -47,6 +46,7 @@ impl RunService for Api {
             source: v1::StartSource::Start.into(),
             idempotency_key: asked.idempotency_key,
             traceparent,
+            trigger: String::new(),
         };
         let started = self.0.scheduler().start_run(start).await;
         let started = started.map_err(|status| refuse::sibling("scheduler", &status))?;
@@ -72,9 +72,14 @@ impl RunService for Api {
         let session = Session::of(&request);
         let run = run_id(&request.get_ref().run_id)?;
         let row = visible_run(&self.0, &session, &run).await?;
-        Ok(Response::new(v1::GetRunResponse {
-            run: Some(show::run(row)),
-        }))
+        let namespace = row.namespace.clone();
+        let lowered = trust_lowered(&self.0, &namespace, &run, row.seq).await?;
+        let shown = pauses::shown(&self.0, &namespace, vec![row]).await?;
+        let shown = shown.into_iter().next().map(|run| v1::Run {
+            trust_lowered: lowered,
+            ..run
+        });
+        Ok(Response::new(v1::GetRunResponse { run: shown }))
     }
 
     async fn list_runs(
@@ -98,7 +103,7 @@ impl RunService for Api {
         let rows = page::read(size, after, fetch, keeps, weight).await;
         let (rows, next) = rows.map_err(|error| page::failed("listing runs", error))?;
         Ok(Response::new(v1::ListRunsResponse {
-            runs: rows.into_iter().map(show::run).collect(),
+            runs: pauses::shown(&self.0, namespace, rows).await?,
             next_page_token: pages.next(next),
         }))
     }
@@ -207,8 +212,14 @@ impl RunService for Api {
             idempotency_key: asked.idempotency_key,
         };
         let cancelled = self.0.scheduler().cancel_run(cancel).await;
-        cancelled.map_err(|status| refuse::sibling("scheduler", &status))?;
-        let row = visible_run(&self.0, &session, &run.expect(CHECKED)).await?;
+        let row = changed(
+            &self.0,
+            &session,
+            &run.expect(CHECKED),
+            "scheduler",
+            cancelled,
+        )
+        .await?;
         Ok(Response::new(v1::CancelRunResponse {
             run: Some(show::run(row)),
         }))
@@ -238,8 +249,14 @@ impl RunService for Api {
             idempotency_key: asked.idempotency_key,
         };
         let replied = self.0.hub().respond(reply).await;
-        replied.map_err(|status| refuse::sibling("approval hub", &status))?;
-        let row = visible_run(&self.0, &session, &run.expect(CHECKED)).await?;
+        let row = changed(
+            &self.0,
+            &session,
+            &run.expect(CHECKED),
+            "approval hub",
+            replied,
+        )
+        .await?;
         Ok(Response::new(v1::ReplyToRunResponse {
             run: Some(show::run(row)),
         }))
@@ -257,11 +274,27 @@ impl RunService for Api {
             run_id: asked.run_id,
         };
         let retried = self.0.scheduler().retry_run(retry).await;
-        retried.map_err(|status| refuse::sibling("scheduler", &status))?;
-        let row = visible_run(&self.0, &session, &run).await?;
+        let row = changed(&self.0, &session, &run, "scheduler", retried).await?;
         Ok(Response::new(v1::RetryRunResponse {
             run: Some(show::run(row)),
         }))
+    }
+
+    async fn import_run(
+        &self,
+        request: Request<Streaming<v1::ImportRunRequest>>,
+    ) -> Result<Response<v1::ImportRunResponse>, Status> {
+        let session = Session::of(&request);
+        let mut parts = request.into_inner();
+        let mut text = Vec::new();
+        while let Some(part) = parts.message().await? {
+            text.extend_from_slice(&part.part);
+            if text.len() > import::MAX_BYTES {
+                return Err(import::too_large().into());
+            }
+        }
+        let imported = import::import(&self.0, &session, text).await?;
+        Ok(Response::new(imported))
     }
 
     async fn verify_run(
@@ -290,6 +323,31 @@ impl RunService for Api {
         Ok(Response::new(v1::VerifyRunResponse {
             result: Some(result),
         }))
+    }
+}
+
+/// The run after a sibling was asked to change it. Siblings do not know read-only copies; whoever sees
+/// one is told what it is.
+async fn changed<T>(
+    shared: &Shared,
+    session: &Session,
+    run: &RunId,
+    sibling: &'static str,
+    answer: Result<Response<T>, Status>,
+) -> Result<RunRow, Coded> {
+    match answer {
+        Ok(_) => visible_run(shared, session, run).await,
+        Err(status) => {
+            let refused = refuse::sibling(sibling, &status);
+            if refused.code != code::RUN_NOT_FOUND {
+                return Err(refused);
+            }
+            let row = visible_run(shared, session, run).await?;
+            Err(match row.imported_from {
+                Some(_) => refuse::read_only(),
+                None => refused,
+            })
+        }
     }
 }
 
@@ -433,4 +491,20 @@ pub(super) fn within_reach(
     let own_or_all = requester.as_ref().is_none_or(|asked| asked == own);
     *requester = Some(own.clone());
     Ok(own_or_all)
+}
+
+/// What lowered a run's trust last, up to a step (S5.8).
+pub(super) async fn trust_lowered(
+    shared: &Shared,
+    namespace: &Namespace,
+    run: &RunId,
+    up_to: u64,
+) -> Result<Option<v1::TrustLowered>, Coded> {
+    let step = shared
+        .store
+        .runs()
+        .last_of(namespace, run, "trust_lowered", up_to)
+        .await;
+    let step = step.map_err(|error| refuse::database("reading what lowered the trust", error))?;
+    Ok(step.as_ref().and_then(show::trust_lowered))
 }

@@ -7,8 +7,8 @@
 //! | cancel, reply to, retry a run | `operator` | `submit` |
 //! | decide, respond | `approver` | |
 //! | list agents | `submit`, `read`, `approver`, `operator` | |
-//! | read and validate bundles, agents' logs, feedback | `read`, `approver`, `operator` | |
-//! | deploy | `operator` | |
+//! | read, validate, explain, test and replay bundles, roles, agents' logs, feedback, pauses, the budget | `read`, `approver`, `operator` | |
+//! | deploy; make, change, remove, attach and detach roles; pause, resume; set and remove the budget; import runs | `operator` | |
 //! | read and verify the audit log | `operator` | |
 //! | tokens | `admin` | |
 //!
@@ -81,6 +81,7 @@ pub const METHODS: &[Access] = &[
     needs("/sayso.v1.RunService/CancelRun", OPERATOR, SUBMIT),
     needs("/sayso.v1.RunService/ReplyToRun", OPERATOR, SUBMIT),
     needs("/sayso.v1.RunService/RetryRun", OPERATOR, SUBMIT),
+    needs("/sayso.v1.RunService/ImportRun", OPERATOR, Scopes::NONE),
     needs("/sayso.v1.ApprovalService/ListApprovals", READERS, SUBMIT),
     needs("/sayso.v1.ApprovalService/GetApproval", READERS, SUBMIT),
     needs("/sayso.v1.ApprovalService/WatchApprovals", READERS, SUBMIT),
@@ -99,6 +100,15 @@ pub const METHODS: &[Access] = &[
         READERS,
         Scopes::NONE,
     ),
+    needs("/sayso.v1.RoleService/PutRole", OPERATOR, Scopes::NONE),
+    needs("/sayso.v1.RoleService/GetRole", READERS, Scopes::NONE),
+    needs("/sayso.v1.RoleService/ListRoles", READERS, Scopes::NONE),
+    needs("/sayso.v1.RoleService/DeleteRole", OPERATOR, Scopes::NONE),
+    needs("/sayso.v1.RoleService/AttachRole", OPERATOR, Scopes::NONE),
+    needs("/sayso.v1.RoleService/DetachRole", OPERATOR, Scopes::NONE),
+    needs("/sayso.v1.PolicyService/ExplainCall", READERS, Scopes::NONE),
+    needs("/sayso.v1.PolicyService/TestPolicy", READERS, Scopes::NONE),
+    needs("/sayso.v1.PolicyService/ReplayRuns", READERS, Scopes::NONE),
     needs(
         "/sayso.v1.FeedbackService/ListFeedback",
         READERS,
@@ -125,6 +135,16 @@ pub const METHODS: &[Access] = &[
         Scopes::NONE,
     ),
     needs("/sayso.v1.AuditService/VerifyAudit", OPERATOR, Scopes::NONE),
+    needs("/sayso.v1.PauseService/Pause", OPERATOR, Scopes::NONE),
+    needs("/sayso.v1.PauseService/Resume", OPERATOR, Scopes::NONE),
+    needs("/sayso.v1.PauseService/ListPauses", READERS, Scopes::NONE),
+    needs("/sayso.v1.BudgetService/SetBudget", OPERATOR, Scopes::NONE),
+    needs("/sayso.v1.BudgetService/GetBudget", READERS, Scopes::NONE),
+    needs(
+        "/sayso.v1.BudgetService/RemoveBudget",
+        OPERATOR,
+        Scopes::NONE,
+    ),
 ];
 
 impl Access {

@@ -13,6 +13,7 @@ use serde::Deserialize;
 use super::Console;
 use super::page::{Refused, form_value, notice, once, page};
 use super::posted::Posted;
+use super::run::trust;
 use super::text::{LONG, cut, distance, shown, spoken};
 use super::visitor::Visitor;
 
@@ -153,7 +154,7 @@ fn facts(approval: &v1::Approval, all: bool, now: Timestamp) -> Markup {
                 div { dt { "Rule" } dd { code { (shown(&approval.rule)) } } }
                 div { dt { "Agent" } dd { (shown(&approval.agent)) } }
                 div { dt { "Asked by" } dd { (shown(&approval.requester)) } }
-                div { dt { "Trust" } dd { (approval.trust().word()) } }
+                (trust(approval.trust(), approval.trust_lowered.as_ref(), &approval.run_id))
                 div { dt { "Asked" } dd { (distance(approval.requested_at.as_ref(), now)) } }
                 div { dt { "Expires" } dd { (distance(approval.expires_at.as_ref(), now)) } }
                 div { dt { "Call" } dd { code { (shown(&approval.call_id)) } } }

@@ -107,14 +107,14 @@ async fn view(
     let last = listed.steps.last().map(|step| step.sequence);
     let next = last.map_or(from.max(1), |last| last + 1);
     let is_last = listed.next_page_token.is_empty();
-    let live = is_last && (!is_over(&run) || run.has_open_calls);
+    let live = is_last && run.imported_from.is_empty() && (!is_over(&run) || run.has_open_calls);
     let events = format!("/events/runs/{id}?from={next}");
     let body = html! {
         p.trail { a href="/runs" { "Runs" } }
         h1 { "Run of " (shown(&run.agent)) }
         @if let Some(refused) = refused { (notice(refused)) }
         div #head { (head) }
-        @if !is_over(&run) && visitor.reaches(CANCEL, &run.requester) {
+        @if !is_over(&run) && run.imported_from.is_empty() && visitor.reaches(CANCEL, &run.requester) {
             div #controls { (cancel_form(id, visitor)) }
         }
         h2 { "Timeline" }
@@ -204,6 +204,18 @@ pub(super) async fn head(
     let now = console.now();
     Ok(html! {
         p.standing role="status" { span class=(format!("badge {word}")) { (spoken(word)) } }
+        @if !run.imported_from.is_empty() {
+            p.hint #copy { "This is a read-only copy of " code { (shown(&run.imported_from)) } "." }
+        }
+        @if let Some(pause) = &run.pause {
+            p.hint #paused {
+                "It stands still: "
+                @if pause.agent.is_empty() { "the namespace" } @else { "the agent" }
+                " was paused by " bdi { (shown(&pause.paused_by)) } " "
+                (distance(pause.paused_at.as_ref(), now)) "."
+                @if !pause.reason.is_empty() { " " q { bdi { (cut(&pause.reason, SHORT)) } } }
+            }
+        }
         @if !waiting.is_empty() {
             ul.waiting {
                 @for approval in &waiting {
@@ -220,14 +232,34 @@ pub(super) async fn head(
             div { dt { "Asked by" } dd { (shown(&run.requester)) } }
             div { dt { "Started" } dd { (distance(run.created_at.as_ref(), now)) } }
             div { dt { "Duration" } dd { (spell(seconds)) } }
-            div { dt { "Trust" } dd { (run.trust().word()) } }
+            (trust(run.trust(), run.trust_lowered.as_ref(), &run.id))
             div { dt { "Cycles" } dd { (run.cycles) " of 20" } }
             div { dt { "Tokens" } dd { (usage.input_tokens) " in, " (usage.output_tokens) " out" } }
+            @if !run.cost.is_empty() { div { dt { "Cost" } dd { (shown(&run.cost)) } } }
             @if run.retries > 0 { div { dt { "Retries" } dd { (run.retries) " of 5" } } }
             div.wide { dt { "Run" } dd { code.digest { (shown(&run.id)) } } }
             div.wide { dt { "Revision" } dd { code.digest { (shown(&run.revision_id)) } } }
         }
     })
+}
+
+/// How far a run is trusted, and what lowered that.
+pub(super) fn trust(now: v1::Trust, lowered: Option<&v1::TrustLowered>, run: &str) -> Markup {
+    html! {
+        div {
+            dt { "Trust" }
+            dd {
+                (now.word())
+                @if let Some(lowered) = lowered {
+                    ", " (lowered.before().word()) " until "
+                    a href=(format!("/runs/{run}#step-{}", lowered.sequence)) {
+                        code { (shown(&lowered.tool)) }
+                    }
+                    ", whose result may be an outsider's words"
+                }
+            }
+        }
+    }
 }
 
 /// The approvals that the run waits for.

@@ -59,7 +59,7 @@ fn card(run: &v1::Run, now: sayso_run::Timestamp) -> Markup {
                 }
             }
             dl.facts {
-                div { dt { "Status" } dd { span class=(format!("badge {word}")) { (spoken(word)) } } }
+                div { dt { "Status" } dd { span class=(format!("badge {word}")) { (spoken(word)) } @if run.pause.is_some() { " paused" } } }
                 div { dt { "Agent" } dd { (shown(&run.agent)) } }
                 div { dt { "Asked by" } dd { (shown(&run.requester)) } }
                 div { dt { "Started" } dd { (distance(run.created_at.as_ref(), now)) } }

@@ -92,8 +92,12 @@ fn told(read: Step, step: &v1::RunStep, calls: &Calls) -> Entry {
     match read {
         Step::TriggerReceived(it) => {
             let agent = it.agent.as_str();
+            let asker = match &it.trigger {
+                Some(name) => html! { (it.source.as_str()) " " strong { (name) } },
+                None => html! { (person(it.principal.as_str())) },
+            };
             let sentence = html! {
-                (person(it.principal.as_str())) " asked " strong { (agent) } " (" (it.trust.as_str()) "):"
+                (asker) " asked " strong { (agent) } " (" (it.trust.as_str()) "):"
             };
             Entry::of(sentence).prose(it.input)
         }
@@ -166,6 +170,9 @@ fn told(read: Step, step: &v1::RunStep, calls: &Calls) -> Entry {
             "Stopped: the same call of " (tool(&it.call)) " came " (it.count) " times in a row."
         }),
         Step::AwaitingInput(it) => Entry::of(html! { (who) " asks a person:" }).prose(it.question),
+        Step::SpendingCap(it) => Entry::of(html! {
+            "The namespace met its monthly cap of " strong { (it.cap.to_string()) } ", having spent " (it.spent.to_string()) "."
+        }),
         Step::ModelFailover(it) => {
             let sentence =
                 html! { (shown(&it.from)) " was unavailable; " (shown(&it.to)) " was asked." };
@@ -341,6 +348,7 @@ mod tests {
                 text,
                 calls: 0,
                 model: "m".into(),
+                cost: None,
                 usage: Usage::default(),
             })))
         };

@@ -34,6 +34,7 @@ pub(crate) fn approval(row: &ApprovalRow) -> v1::Approval {
         decision_reason: row.decision_reason.clone(),
         closed_cause: cause.into(),
         action_status: v1::ActionStatus::from(row.action_status).into(),
+        trust_lowered: None,
     }
 }
 

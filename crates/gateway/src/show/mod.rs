@@ -4,6 +4,8 @@ mod agent;
 mod approval;
 mod audit;
 mod feedback;
+mod pause;
+mod role;
 mod run;
 mod token;
 
@@ -11,5 +13,7 @@ pub(crate) use agent::{agent, log_entry, revision};
 pub(crate) use approval::{StoredStatus, approval};
 pub(crate) use audit::entry as audit_entry;
 pub(crate) use feedback::feedback;
-pub(crate) use run::{action, run, step};
+pub(crate) use pause::pause;
+pub(crate) use role::role;
+pub(crate) use run::{action, run, step, trust_lowered};
 pub(crate) use token::token;

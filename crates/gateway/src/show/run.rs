@@ -1,5 +1,5 @@
 use sayso_driver::{ActionRow, RunRow};
-use sayso_run::{EndedBy, advice, limits};
+use sayso_run::{EndedBy, Step, advice, limits};
 use sayso_store::StoredStep;
 use sayso_wire::step::StepView;
 use sayso_wire::time::{duration_micros, timestamp};
@@ -14,7 +14,7 @@ pub(crate) fn run(row: RunRow) -> v1::Run {
         namespace: row.namespace.into(),
         agent: row.agent.into(),
         revision_id: row.revision.into(),
-        source: v1::StartSource::Start.into(),
+        source: v1::StartSource::from(row.source).into(),
         requester: row.principal.into(),
         trust: v1::Trust::from(row.trust).into(),
         input: row.input,
@@ -33,6 +33,27 @@ pub(crate) fn run(row: RunRow) -> v1::Run {
         approval_expires_at: row.expires_at.map(timestamp),
         duration: Some(duration_micros(until.micros_since(row.created_at))),
         has_open_calls: row.open_calls,
+        trigger: row.trigger.unwrap_or_default(),
+        pause: None,
+        imported_from: row.imported_from.map(String::from).unwrap_or_default(),
+        cost: row.cost.map(|cost| cost.to_string()).unwrap_or_default(),
+        trust_lowered: None,
+    }
+}
+
+/// What lowered a run's trust, from the step that says so; none if this version does not understand
+/// it.
+pub(crate) fn trust_lowered(step: &StoredStep) -> Option<v1::TrustLowered> {
+    let decoded = Step::decode(&step.kind, step.version, &step.content);
+    match decoded {
+        Ok(Step::TrustLowered(lowered)) => Some(v1::TrustLowered {
+            sequence: step.seq,
+            call_id: lowered.call.into(),
+            tool: lowered.tool,
+            before: v1::Trust::from(lowered.from).into(),
+            after: v1::Trust::from(lowered.to).into(),
+        }),
+        _ => None,
     }
 }
 

@@ -198,7 +198,8 @@ impl Progress {
             }
         }
         self.behind = false;
-        self.ended = is_over(row.status, row.open_calls);
+        // Nothing follows in a copy, wherever the original stood.
+        self.ended = is_over(row.status, row.open_calls) || row.imported_from.is_some();
         Ok(())
     }
 

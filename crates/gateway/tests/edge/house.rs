@@ -306,6 +306,7 @@ impl House {
                 text: text.to_owned(),
                 calls: calls.clone(),
                 model: "scripted".into(),
+                cost: None,
                 usage: Usage {
                     input: 10,
                     cached: 0,

@@ -112,6 +112,8 @@ impl SchedulerService for Siblings {
             principal: principal(&caller)?,
             trust: caller.trust().try_into().map_err(bad)?,
             idempotency: idempotency(request.idempotency_key, &content),
+            trigger: None,
+            tick: None,
             traceparent: given(request.traceparent),
         };
         let run = RunId::new(format!("run_{id}")).expect("an id");
@@ -279,6 +281,7 @@ impl PolicyService for Siblings {
                 .map_err(bad)?,
             bundle: request.bundle.clone(),
             role: Some("unrestricted".into()),
+            triggers: Vec::new(),
             by: principal(&caller)?,
         };
         let deployed = self.store.agents().deploy(&deploy).await.map_err(bad)?;
@@ -291,6 +294,7 @@ impl PolicyService for Siblings {
             }),
             warnings: Vec::new(),
             created: deployed.new_revision,
+            changes: None,
         }))
     }
 

@@ -126,6 +126,7 @@ async fn s2_4_a_lossy_bus_and_a_slow_watcher_lose_no_step() {
     };
     let config = GatewayConfig {
         look_every: Duration::from_millis(100),
+        ..GatewayConfig::default()
     };
     let house = House::with(bus, config).await;
     let person = house.person("shop", "ann", &[Scope::Submit]).await;

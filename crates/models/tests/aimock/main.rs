@@ -47,6 +47,7 @@ fn model(provider: Provider, url: &str) -> ModelConfig {
         max_tokens: 1000,
         context: 100_000,
         script: None,
+        price: None,
     }
 }
 
@@ -101,6 +102,7 @@ fn request(tier: &str, messages: Vec<Message>) -> ModelRequest {
             ),
             tool("shop.refund", r#"{"anyOf":[{"required":["amount"]}]}"#),
         ],
+        capped_in: None,
     }
 }
 

@@ -78,6 +78,8 @@ impl World {
             principal: PrincipalId::new("ann").unwrap(),
             trust: Trust::Trusted,
             idempotency: None,
+            trigger: None,
+            tick: None,
             traceparent: None,
         };
         start(
@@ -142,9 +144,12 @@ impl World {
             approvals,
             feedback: Vec::new(),
             deliveries,
+            usage: Vec::new(),
             published: None,
             start_key: None,
+            tick: None,
             id: Uuid::now_v7(),
+            again: false,
         };
         self.store.append(append).await.unwrap();
     }

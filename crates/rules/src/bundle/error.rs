@@ -18,8 +18,9 @@ pub struct BundleError {
     /// - `bundle.unknown_value`: a word that the field does not know
     /// - `bundle.bad_name`, `bundle.bad_glob`, `bundle.bad_duration`,
     ///   `bundle.bad_size`, `bundle.bad_url`, `bundle.bad_header`,
-    ///   `bundle.bad_text`, `bundle.bad_pointer`, `bundle.bad_number`: a text or a
-    ///   number that does not have the form it needs
+    ///   `bundle.bad_text`, `bundle.bad_pointer`, `bundle.bad_number`,
+    ///   `bundle.bad_cron`, `bundle.bad_timezone`: a text or a number that does not
+    ///   have the form it needs
     /// - `bundle.unsupported`: decided, but not done by this version
     /// - `bundle.floor_cleared`: a review that nothing may clear
     pub code: &'static str,

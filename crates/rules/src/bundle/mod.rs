@@ -20,8 +20,10 @@ mod node;
 mod parse;
 mod parse_permissions;
 mod parse_tools;
+mod plain;
 mod pointer;
 mod text;
+mod triggers;
 mod yaml;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,9 +36,11 @@ pub use conditions::{
 };
 pub use error::{BundleError, BundleErrors, MAX_REPORTED};
 pub use marks::{ArgRole, Effect, RoleMark, ToolMarks};
+pub use plain::to_json;
 pub use pointer::Pointer;
 pub(crate) use pointer::Step;
 pub use text::{is_agent_name, is_secret_name};
+pub use triggers::{CronTrigger, HookTrust, MAX_TRIGGERS, Trigger, WebhookTrigger};
 
 use crate::glob::Glob;
 pub use crate::review::{Builtin, Review};
@@ -82,6 +86,9 @@ pub struct Bundle {
     /// What may run; `None` where the file has no such block (S5.4).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub permissions: Option<Permissions>,
+    /// What starts the agent by itself (S8.5), in file order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub triggers: Vec<Trigger>,
 }
 
 /// An MCP server of a bundle (S3.5).

@@ -6,6 +6,7 @@ use super::error::{BundleErrors, Report};
 use super::fields::{At, quote};
 use super::parse_permissions::permissions;
 use super::parse_tools::tools;
+use super::triggers::triggers;
 use super::{Builtin, Bundle, DEFAULT_TIER, Server, Transport, node, text};
 
 const AGENT_NAME: &str = "a name of 1 to 63 characters of a-z, 0-9 and `-`";
@@ -43,10 +44,8 @@ fn whole(report: &mut Report, root: &At<'_>) -> Option<Bundle> {
     let permissions = fields
         .take("permissions")
         .and_then(|at| permissions(report, &at));
-    fields.refuse(
-        report,
-        &["docs", "endpoints", "agents", "triggers", "summary"],
-    );
+    let triggers = fields.take("triggers").and_then(|at| triggers(report, &at));
+    fields.refuse(report, &["docs", "endpoints", "agents", "summary"]);
     fields.finish(report);
     Some(Bundle {
         name: name.unwrap_or_default(),
@@ -59,6 +58,7 @@ fn whole(report: &mut Report, root: &At<'_>) -> Option<Bundle> {
         servers: servers.unwrap_or_default(),
         tools: tools.unwrap_or_default(),
         permissions,
+        triggers: triggers.unwrap_or_default(),
     })
 }
 

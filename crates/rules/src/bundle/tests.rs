@@ -155,7 +155,6 @@ fn what_is_not_done_is_refused_by_its_key_never_ignored() {
         ("docs: []", "docs"),
         ("endpoints: []", "endpoints"),
         ("agents: [b]", "agents"),
-        ("triggers: []", "triggers"),
         ("summary: model", "summary"),
         ("builtins: [send_email]", "builtins[0]"),
         (

@@ -46,6 +46,11 @@ impl Standing {
         self.secret_read
     }
 
+    /// The run has read a secret.
+    pub fn read_secret(&mut self) {
+        self.secret_read = true;
+    }
+
     /// A call was let through and starts. True if that lowered the run's trust: then a
     /// `trust_lowered` step names the call (S5.8).
     pub fn starts(&mut self, call: &CallView<'_>) -> bool {

@@ -58,6 +58,7 @@ impl RunState {
             ended_at: None,
             cycles: 0,
             usage: Usage::default(),
+            cost: None,
             retries: 0,
             takeovers: 0,
             worker: None,
@@ -149,7 +150,7 @@ impl RunState {
                 self.finish(&repeated.call, outcome, seq)?;
             }
             // What is waited for follows from the calls; these tell people.
-            Step::AwaitingApproval(_) | Step::ModelFailover(_) => {}
+            Step::AwaitingApproval(_) | Step::ModelFailover(_) | Step::SpendingCap(_) => {}
             Step::AwaitingInput(asked) => {
                 self.call_in(&asked.call, |phase| matches!(phase, Phase::Proposed))?
                     .phase = Phase::Asked;
@@ -281,6 +282,10 @@ impl RunState {
         self.announced = message.calls;
         self.cycles = message.cycle;
         self.usage += message.usage;
+        self.cost = match (self.cost, message.cost) {
+            (Some(sum), Some(cost)) => Some(sum.plus(cost).unwrap_or(sum)),
+            (sum, cost) => sum.or(cost),
+        };
         self.takeovers = 0;
         self.goes_on = !self.unseen.is_empty();
         Ok(())

@@ -26,6 +26,7 @@ use std::collections::BTreeMap;
 
 use crate::chain::Head;
 use crate::id::{ApprovalId, CallId, PrincipalId, RunId, ToolSetId, WorkerId};
+use crate::money::Money;
 use crate::step::{EndedBy, Failed, IdempotencyKey, TriggerReceived, Trust, Usage};
 
 pub use apply::Corrupt;
@@ -153,6 +154,8 @@ pub struct RunState {
     pub(crate) ended_at: Option<crate::time::Timestamp>,
     pub(crate) cycles: u32,
     pub(crate) usage: Usage,
+    /// In the currency of the first answer that had a price.
+    pub(crate) cost: Option<Money>,
     pub(crate) retries: u32,
     pub(crate) takeovers: u32,
     pub(crate) worker: Option<WorkerId>,
@@ -242,6 +245,12 @@ impl RunState {
     /// Tokens so far.
     pub fn usage(&self) -> Usage {
         self.usage
+    }
+
+    /// What its answers cost so far; none if no model had a price. Prices of one installation have
+    /// one currency; what costs another one, after that was changed, is not added.
+    pub fn cost(&self) -> Option<Money> {
+        self.cost
     }
 
     /// Retries so far.

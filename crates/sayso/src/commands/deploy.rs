@@ -1,6 +1,6 @@
 //! `sayso deploy`: an agent from its bundle.
 
-use sayso_sdk::v1::{BundleFinding, DeployAgentResponse, ValidateAgentResponse};
+use sayso_sdk::v1::{BundleChange, BundleFinding, DeployAgentResponse, ValidateAgentResponse};
 
 use super::{Context, input};
 use crate::args::DeployArgs;
@@ -32,6 +32,8 @@ fn deployed(context: &Context, answer: &DeployAgentResponse) -> Result<Exit, Fai
         "deployed before"
     };
     output.line(format!("{agent} is deployed: revision {id}, {news}"))?;
+    let before = &answer.replaced_revision_id;
+    changes(context, before, &answer.changes, answer.omitted_changes)?;
     findings(context, "warning", Tone::Waits, &answer.warnings)?;
     output.aside(format!(
         "start a run of it: sayso run {agent} \"…\" --watch"
@@ -55,10 +57,57 @@ fn validated(context: &Context, answer: &ValidateAgentResponse) -> Result<Exit, 
                 "the bundle is sound: revision {}",
                 run::short(&answer.revision_id)
             ))?;
+            let before = &answer.current_revision_id;
+            changes(context, before, &answer.changes, answer.omitted_changes)?;
         }
     }
     Ok(if sound { Exit::Done } else { Exit::Refused })
 }
+
+/// What a revision says otherwise than the one before it.
+fn changes(
+    context: &Context,
+    before: &str,
+    changes: &[BundleChange],
+    omitted: u32,
+) -> Result<(), Failure> {
+    let output = &context.output;
+    if before.is_empty() {
+        return Ok(());
+    }
+    let before = run::short(before);
+    if changes.is_empty() {
+        output.line(format!("nothing changes against revision {before}"))?;
+        return Ok(());
+    }
+    output.line(format!("against revision {before}:"))?;
+    for change in changes {
+        let place = format!(
+            "{:<12} {}",
+            change.area().word(),
+            visible::line(&change.path)
+        );
+        let value = |json: &str| visible::cut_block(json, VALUE_BYTES).replace('\n', " ");
+        let (sign, tone, told) = match (&*change.before_json, &*change.after_json) {
+            ("", after) => ("+", Tone::Good, value(after)),
+            (before, "") => ("-", Tone::Bad, value(before)),
+            (before, after) => (
+                "~",
+                Tone::Waits,
+                format!("{} → {}", value(before), value(after)),
+            ),
+        };
+        let sign = output.style.paint(tone, sign);
+        output.line(format!("  {sign} {place}  {told}"))?;
+    }
+    if omitted > 0 {
+        output.line(format!("  and {omitted} more changes"))?;
+    }
+    Ok(())
+}
+
+/// How much of a value is shown; `--json` has all of it.
+const VALUE_BYTES: usize = 300;
 
 fn findings(
     context: &Context,

@@ -2,14 +2,21 @@
 
 mod agents;
 mod approvals;
+mod budget;
 mod decide;
 mod deploy;
 mod doctor;
+mod export;
+mod init;
 pub(crate) mod input;
 mod list;
 mod logs;
+pub(crate) mod pause;
+mod policy;
+mod roles;
 mod run;
 mod runs;
+mod schema;
 mod tokens;
 mod watch;
 
@@ -62,6 +69,13 @@ pub(crate) async fn run(cli: Cli, output: Output) -> Result<Exit, Failure> {
         Command::Token(command) => tokens::run(&context, command).await,
         Command::Logs(args) => logs::run(&context, &args).await,
         Command::Agents(command) => agents::run(&context, command).await,
+        Command::Budget(command) => budget::run(&context, command).await,
+        Command::Pause(args) => pause::pause(&context, args).await,
+        Command::Resume(args) => pause::resume(&context, args).await,
+        Command::Role(command) => roles::run(&context, command).await,
+        Command::Policy(command) => policy::run(&context, command).await,
+        Command::Init(args) => init::run(&context, &args),
+        Command::Schema(command) => schema::run(&context, &command),
         Command::DemoShop => {
             let served = sayso_tools::demo_shop::serve_stdio().await;
             served.map_err(|error| Failure::Here(error.into()))?;

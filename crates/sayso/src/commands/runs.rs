@@ -6,8 +6,8 @@ use prost_types::Timestamp;
 use sayso_sdk::v1::verify_run_response::Result as Verified;
 use sayso_sdk::{Client, v1};
 
-use super::{Context, input, list, watch};
-use crate::args::{ListRunsArgs, RunsCommand, ShowRunArgs};
+use super::{Context, export, input, list, watch};
+use crate::args::{ListRunsArgs, RunsCommand, ShowRunArgs, VerifyArgs};
 use crate::outcome::{Exit, Failure};
 use crate::output::timeline::Timeline;
 use crate::output::{run, style::Tone, time, visible};
@@ -20,6 +20,12 @@ pub(crate) async fn run(context: &Context, command: RunsCommand) -> Result<Exit,
             "the message is empty",
             "say something: sayso runs reply RUN \"…\"",
         ));
+    }
+    if let RunsCommand::Verify(VerifyArgs {
+        file: Some(file), ..
+    }) = &command
+    {
+        return export::verify(context, file);
     }
     let client = context.connect().await?;
     match command {
@@ -45,7 +51,11 @@ pub(crate) async fn run(context: &Context, command: RunsCommand) -> Result<Exit,
             };
             now(context, &client.reply_to_run(request).await?)
         }
-        RunsCommand::Verify(args) => verify(context, &client, &args.id).await,
+        RunsCommand::Verify(args) => verify(context, &client, &args.id.unwrap_or_default()).await,
+        RunsCommand::Export(args) => {
+            export::export(context, &client, &args.run.id, args.redacted).await
+        }
+        RunsCommand::Import { file } => export::import(context, &client, &file).await,
     }
 }
 

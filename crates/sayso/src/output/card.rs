@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use sayso_sdk::v1::{self, ApprovalStatus};
 
-use super::run::indented;
+use super::run::{self, indented};
 use super::style::Tone;
 use super::table::{Entry, Table};
 use super::{Output, time, visible};
@@ -79,6 +79,9 @@ pub(crate) fn card(approval: &v1::Approval, output: &Output) -> String {
             approval.trust().word()
         ),
     );
+    if let Some(lowered) = &approval.trust_lowered {
+        add("trust", run::trust_lowered(lowered));
+    }
     add(
         "run",
         format!(
@@ -199,6 +202,30 @@ apr_1  pending
   run        run_1 of mailer, call_1_1
   why        Sending mail is asked for. (rules#1)
   expires    -; then it counts as denied"
+        );
+    }
+
+    /// S5.8: a run whose trust was lowered says so, and by which call.
+    #[test]
+    fn s5_8_a_card_says_what_lowered_the_trust() {
+        let approval = v1::Approval {
+            trust: v1::Trust::Untrusted.into(),
+            trust_lowered: Some(v1::TrustLowered {
+                sequence: 7,
+                call_id: "call_1_1".into(),
+                tool: "web.read".into(),
+                before: v1::Trust::Trusted.into(),
+                after: v1::Trust::Untrusted.into(),
+            }),
+            ..v1::Approval::default()
+        };
+        let card = card(&approval, &plain());
+        assert!(
+            card.contains(
+                "trust      trusted until web.read (call_1_1, step 7), whose result may be an \
+                 outsider's words; untrusted since"
+            ),
+            "{card}"
         );
     }
 

@@ -69,6 +69,7 @@ const WRITES: &str = "writing to memory does not fail";
 fn sentence(failure: &Failure) -> String {
     let text = match failure {
         Failure::Api(_) | Failure::Usage { .. } => failure.to_string(),
+        Failure::Given(coded) => coded.message.clone(),
         Failure::Output(error) => format!("{failure}: {error}"),
         Failure::Here(error) => causes(error),
     };
@@ -91,6 +92,7 @@ fn causes(error: &anyhow::Error) -> String {
 fn coded(failure: &Failure) -> Option<&Coded> {
     match failure {
         Failure::Api(error) => error.coded(),
+        Failure::Given(coded) => Some(coded),
         Failure::Usage { .. } | Failure::Output(_) | Failure::Here(_) => None,
     }
 }
@@ -98,6 +100,7 @@ fn coded(failure: &Failure) -> Option<&Coded> {
 fn code(failure: &Failure) -> &str {
     match failure {
         Failure::Api(error) => error.code(),
+        Failure::Given(coded) => &coded.code,
         Failure::Here(error) if error.is::<ConfigErrors>() || error.is::<ConfigProblems>() => {
             "config.invalid"
         }
@@ -109,7 +112,7 @@ fn code(failure: &Failure) -> &str {
 pub(crate) fn hint(failure: &Failure) -> Option<String> {
     match failure {
         Failure::Usage { hint, .. } => Some(hint.clone()),
-        Failure::Output(_) | Failure::Here(_) => None,
+        Failure::Given(_) | Failure::Output(_) | Failure::Here(_) => None,
         Failure::Api(error) if error.is_unreachable() => Some(
             "is it running? `sayso up` starts it on this machine; --server or SAYSO_SERVER names another address"
                 .to_owned(),

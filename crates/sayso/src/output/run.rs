@@ -7,6 +7,7 @@ use sayso_sdk::v1::{self, RunStatus};
 use super::style::Tone;
 use super::table::{Entry, Table};
 use super::{Output, time, visible};
+use crate::commands::pause::since;
 
 /// How the status is coloured.
 pub(crate) fn tone(status: RunStatus) -> Option<Tone> {
@@ -31,6 +32,9 @@ pub(crate) fn table(runs: &[v1::Run]) -> Table<7> {
             Entry::new(&run.agent),
             match tone(status) {
                 Some(tone) => Entry::toned(status.word(), tone),
+                None if run.pause.is_some() => {
+                    Entry::toned(format!("{} (paused)", status.word()), Tone::Waits)
+                }
                 None => Entry::new(status.word()),
             },
             Entry::new(dash(run.ended_by().word())),
@@ -82,6 +86,9 @@ pub(crate) fn details(run: &v1::Run, output: &Output) -> String {
         "asked by",
         format!("{} ({})", visible::line(&run.requester), run.trust().word()),
     );
+    if let Some(lowered) = &run.trust_lowered {
+        add("trust", trust_lowered(lowered));
+    }
     add("task", visible::cut_block(&run.input, 2000));
     let so_far = if run.ended_at.is_some() {
         ""
@@ -102,6 +109,13 @@ pub(crate) fn details(run: &v1::Run, output: &Output) -> String {
             format!("for a person; its first approval counts as denied at {expires}"),
         );
     }
+    if let Some(pause) = &run.pause {
+        let what = match pause.agent.as_str() {
+            "" => "the namespace",
+            _ => "the agent",
+        };
+        add("paused", format!("with {what}, {}", since(pause)));
+    }
     if run.ended_by() != v1::EndedBy::Unspecified {
         add("ended by", run.ended_by().word().to_owned());
     }
@@ -119,6 +133,12 @@ pub(crate) fn details(run: &v1::Run, output: &Output) -> String {
     if !run.hint.is_empty() {
         add("hint", visible::line(&run.hint));
     }
+    if !run.imported_from.is_empty() {
+        add(
+            "copy",
+            format!("read-only, of {}", visible::line(&run.imported_from)),
+        );
+    }
     if run.has_open_calls {
         add("open", "calls were sent that have no result yet".to_owned());
     }
@@ -126,6 +146,18 @@ pub(crate) fn details(run: &v1::Run, output: &Output) -> String {
         add("output", visible::block(said));
     }
     text
+}
+
+/// What lowered a run's trust (S5.8).
+pub(crate) fn trust_lowered(lowered: &v1::TrustLowered) -> String {
+    format!(
+        "{} until {} ({}, step {}), whose result may be an outsider's words; {} since",
+        lowered.before().word(),
+        visible::line(&lowered.tool),
+        visible::line(&lowered.call_id),
+        lowered.sequence,
+        lowered.after().word()
+    )
 }
 
 /// How a watched run ended, in a line or two; the timeline has said the rest.
@@ -158,12 +190,16 @@ fn usage(run: &v1::Run) -> String {
         1 => "1 cycle".to_owned(),
         cycles => format!("{cycles} cycles"),
     };
+    let cost = match run.cost.as_str() {
+        "" => String::new(),
+        cost => format!(", {}", visible::line(cost)),
+    };
     match &run.usage {
         Some(usage) if usage.input_tokens + usage.output_tokens > 0 => format!(
-            "{cycles}, {} tokens in, {} out",
+            "{cycles}, {} tokens in, {} out{cost}",
             usage.input_tokens, usage.output_tokens
         ),
-        Some(_) | None => cycles,
+        Some(_) | None => format!("{cycles}{cost}"),
     }
 }
 

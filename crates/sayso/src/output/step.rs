@@ -119,6 +119,13 @@ impl Teller {
                 Some(Tone::Waits),
                 format!("a person answers: {}", self.long(&waits.question)),
             ),
+            Step::SpendingCap(met) => said(
+                Some(Tone::Waits),
+                format!(
+                    "the monthly cap of {} is met: {} was spent",
+                    met.cap, met.spent
+                ),
+            ),
             Step::ModelFailover(failover) => said(
                 Some(Tone::Faint),
                 format!(
@@ -145,9 +152,12 @@ impl Teller {
     }
 
     fn trigger(&self, trigger: &TriggerReceived) -> Said {
+        let asks = match (&trigger.trigger, trigger.source) {
+            (Some(name), source) => format!("{} {}", source.as_str(), visible::line(name)),
+            (None, _) => visible::line(trigger.principal.as_str()),
+        };
         let text = format!(
-            "{} asks {} ({}): {}",
-            visible::line(trigger.principal.as_str()),
+            "{asks} asks {} ({}): {}",
             visible::line(trigger.agent.as_str()),
             trigger.trust.as_str(),
             self.long(&trigger.input)

@@ -159,6 +159,7 @@ fn answer(step: &v1::RunStep) -> Option<String> {
         | Step::RepeatLoop(_)
         | Step::AwaitingInput(_)
         | Step::ModelFailover(_)
+        | Step::SpendingCap(_)
         | Step::Completion(_)
         | Step::Failed(_)
         | Step::Retried(_)

@@ -36,5 +36,6 @@ fn model_config(name: &str, model: &config::Model) -> anyhow::Result<ModelConfig
         max_tokens: model.max_tokens,
         context: model.context,
         script: model.script.clone(),
+        price: model.price,
     })
 }

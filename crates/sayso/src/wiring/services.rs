@@ -58,7 +58,10 @@ impl Services {
             policy: peers.policy,
             keys: chain_keys(&adapters.chain_key),
             key: adapters.chain_key,
-            config: GatewayConfig::default(),
+            config: GatewayConfig {
+                secrets: self.config.notify.secrets.clone(),
+                ..GatewayConfig::default()
+            },
         };
         Gateway::build(parts).context("the gateway cannot be built")
     }

@@ -5,6 +5,7 @@
     reason = "a panic with the place is what a failing test should print"
 )]
 
+mod policy;
 mod world;
 
 use serde_json::Value;
@@ -280,7 +281,7 @@ fn s10_5_a_bundle_with_mistakes_is_refused_with_every_key() {
     let world = World::start();
     let file = world.write(
         "bad.yaml",
-        "name: Bad Name\ncolour: blue\npermissions: { preset: strict }\n",
+        "name: Bad Name\ncolour: blue\npermissions: { preset: stern }\n",
     );
     for arguments in [vec!["deploy", &file], vec!["deploy", &file, "--validate"]] {
         let refused = world.admin(&arguments);

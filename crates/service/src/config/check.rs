@@ -12,6 +12,7 @@ pub(super) fn across(config: &Config, errors: &mut ConfigErrors) {
     for (name, model) in &config.models {
         model_sizes(name, model, errors);
     }
+    currencies(config, errors);
     executor_name(config, errors);
     chain_key_id(config, errors);
     listens(config, errors);
@@ -72,6 +73,24 @@ fn model_sizes(name: &str, model: &Model, errors: &mut ConfigErrors) {
             model.context, model.max_tokens
         );
         note(errors, &format!("models.{name}.max_tokens"), problem);
+    }
+}
+
+/// Costs are summed, so prices have one currency.
+fn currencies(config: &Config, errors: &mut ConfigErrors) {
+    let priced = config
+        .models
+        .iter()
+        .filter_map(|(name, model)| Some((name, model.price?.currency)));
+    let mut first = None;
+    for (name, currency) in priced {
+        let (at, expected) = *first.get_or_insert((name, currency));
+        if currency != expected {
+            let problem = format!(
+                "is in {currency}, while models.{at}.price is in {expected}: prices have one currency"
+            );
+            note(errors, &format!("models.{name}.price"), problem);
+        }
     }
 }
 

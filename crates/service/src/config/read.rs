@@ -1,5 +1,6 @@
 //! Reads the merged layers into a [`Config`].
 
+use sayso_run::{BadMoney, Money, Price};
 use std::cell::RefCell;
 use std::path::PathBuf;
 
@@ -180,6 +181,45 @@ fn model(name: &str, section: &mut Section<'_>) -> Model {
         script,
         max_tokens: section.or("max_tokens", MAX_TOKENS),
         context: section.or("context", CONTEXT),
+        price: section.section("price", price),
+    }
+}
+
+/// Prices by the million tokens; none if nothing is said.
+fn price(section: &mut Section<'_>) -> Option<Price> {
+    let input: Option<Money> = section.optional("input");
+    let cached: Option<Money> = section.optional("cached");
+    let output: Option<Money> = section.optional("output");
+    let (input, output) = match (input, output) {
+        (Some(input), Some(output)) => (input, output),
+        (None, None) if cached.is_none() => return None,
+        (input, _) => {
+            let missing = if input.is_none() { "input" } else { "output" };
+            section.note(missing, "must be set beside the other prices");
+            return None;
+        }
+    };
+    let cached = cached.unwrap_or(input);
+    if output.currency() != input.currency() || cached.currency() != input.currency() {
+        section.note("output", "must be in the same currency as the other prices");
+        return None;
+    }
+    Some(Price {
+        input: input.millionths(),
+        cached: cached.millionths(),
+        output: output.millionths(),
+        currency: input.currency(),
+    })
+}
+
+impl Setting for Money {
+    fn parse(given: &Given<'_>) -> Result<Money, String> {
+        let text = given.text("an amount such as \"3.00 USD\"")?;
+        text.parse().map_err(|bad: BadMoney| format!("{bad}"))
+    }
+
+    fn placeholder() -> Money {
+        Money::new(0, "XXX".parse().expect("three capital letters"))
     }
 }
 

@@ -1,6 +1,7 @@
 //! What the configuration holds, typed. The keys, their units and defaults are
 //! documented in `defaults.yaml`.
 
+use sayso_run::Price;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -199,6 +200,8 @@ pub struct Model {
     pub max_tokens: u32,
     /// The context limit, in tokens.
     pub context: u32,
+    /// What a million of its tokens cost; needed under a spending cap (S4.6).
+    pub price: Option<Price>,
 }
 
 /// Whose wire format a model speaks.

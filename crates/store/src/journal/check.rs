@@ -35,6 +35,10 @@ pub(super) fn check(append: &Append) -> Result<(), AppendError> {
             return refuse("a timeline begins with `trigger_received`".into());
         }
     }
+    let bound = append.start_key.is_some() || append.not_after.is_some();
+    if append.tick.is_some() && (append.expected > 0 || bound) {
+        return refuse("a tick is taken by a start without a key and a deadline".into());
+    }
     Ok(())
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension, params};
 use sayso_driver::Append;
-use sayso_run::RunId;
+use sayso_run::{Money, RunId};
 use uuid::Uuid;
 
 use super::check::trigger;
@@ -18,7 +18,7 @@ use crate::error::Trouble;
 #[cfg(feature = "hooks")]
 use crate::hooks::{Hooks, Then, Window};
 use crate::open::SQLITE_BUSY;
-use crate::record::{source_word, time};
+use crate::record::time;
 
 mod rows;
 
@@ -120,6 +120,7 @@ impl SqliteTarget {
         rows::upsert_approvals(connection, append)?;
         rows::insert_feedback(connection, append)?;
         rows::insert_deliveries(connection, append)?;
+        rows::add_usage(connection, append)?;
         Ok(Some(epoch.unsigned_abs()))
     }
 
@@ -129,6 +130,11 @@ impl SqliteTarget {
         let Some(trigger) = trigger(append) else {
             return Ok(None);
         };
+        if let Some(tick) = &append.tick
+            && !rows::take_tick(connection, tick)?
+        {
+            return Ok(None);
+        }
         let new = connection
             .prepare_cached(&self.sql.start)?
             .execute(params![
@@ -136,7 +142,7 @@ impl SqliteTarget {
                 row.run.as_str(),
                 row.namespace.as_str(),
                 row.agent.as_str(),
-                source_word(trigger.source),
+                trigger.source.as_str(),
                 row.input.as_str(),
                 row.principal.as_str(),
                 trigger.trust.as_str(),
@@ -144,6 +150,7 @@ impl SqliteTarget {
                 append.start_key.as_ref().map(|key| key.request.as_str()),
                 trigger.traceparent.as_deref(),
                 row.created_at.micros(),
+                trigger.trigger.as_deref(),
                 time(append.not_after),
             ])?;
         if new == 0 {
@@ -218,6 +225,8 @@ impl SqliteTarget {
                     keeps_ready(append),
                     published(append),
                     time(append.not_after),
+                    int(row.cost.map_or(0, Money::millionths)),
+                    row.cost.map(|cost| cost.currency().to_string()),
                 ],
                 |row| row.get(0),
             )

@@ -56,9 +56,9 @@ impl Writer {
         check(&append)?;
         let (answer, answered) = oneshot::channel();
         let member = Member {
+            unclear: append.again,
             append,
             answer,
-            unclear: false,
         };
         self.send(Command::Append(Box::new(member)))?;
         answered.await.map_err(|_| stopped())?

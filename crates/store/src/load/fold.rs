@@ -17,6 +17,7 @@ pub(super) struct RawLease {
     pub(super) worker_alive: bool,
     pub(super) ready_at: Option<i64>,
     pub(super) published: i64,
+    pub(super) paused: bool,
 }
 
 impl RawLease {
@@ -28,6 +29,7 @@ impl RawLease {
             worker_alive: self.worker_alive,
             ready_at: self.ready_at.map(at),
             published: count(self.published)?,
+            paused: self.paused,
         })
     }
 }

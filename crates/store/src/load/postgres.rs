@@ -19,14 +19,17 @@ const READERS: usize = 2;
 /// How long a load may take before its connection counts as lost.
 const LONGEST_READ: Duration = Duration::from_secs(30);
 
-/// The lease columns stand in the first step's row only.
+/// The lease columns stand in the first step's row only. A read-only copy is nobody's to work on.
 const LOAD: &str = "SELECT s.run, s.seq, s.at, s.actor, s.kind, s.version, s.content, s.view, \
     s.content_sha256, s.hash, s.seal_key, s.seal, r.epoch, r.published, \
     CASE WHEN s.seq = 1 THEN r.ready_at END, \
     CASE WHEN s.seq = 1 THEN r.worker END, \
     CASE WHEN s.seq = 1 AND EXISTS \
     (SELECT 1 FROM workers w WHERE w.id = r.worker AND w.ended_at IS NULL) THEN 1 ELSE 0 END, \
-    r.seq FROM runs r JOIN steps s ON s.run = r.id WHERE r.id = ANY($1) ORDER BY s.run, s.seq";
+    r.seq, \
+    CASE WHEN s.seq = 1 AND EXISTS (SELECT 1 FROM pauses p WHERE p.namespace = r.namespace \
+    AND p.agent IN ('', r.agent) AND p.resumed_at IS NULL) THEN 1 ELSE 0 END \
+    FROM runs r JOIN steps s ON s.run = r.id WHERE r.id = ANY($1) AND r.imported_from IS NULL ORDER BY s.run, s.seq";
 
 /// Starts the readers; the idle one waits for the queue that the busy one has left.
 pub(super) fn start(
@@ -160,5 +163,6 @@ fn lease(row: &PgRow) -> Result<RawLease, sqlx::Error> {
         worker: row.try_get(15)?,
         worker_alive: row.try_get::<i32, _>(16)? == 1,
         seq: row.try_get(17)?,
+        paused: row.try_get::<i32, _>(18)? == 1,
     })
 }

@@ -11,7 +11,9 @@ use crate::journal::open_sqlite;
 
 const LEASE: &str = "SELECT epoch, worker, \
     EXISTS (SELECT 1 FROM workers w WHERE w.id = runs.worker AND w.ended_at IS NULL), \
-    ready_at, published, seq FROM runs WHERE id = ?1";
+    ready_at, published, seq, \
+    EXISTS (SELECT 1 FROM pauses p WHERE p.namespace = runs.namespace \
+    AND p.agent IN ('', runs.agent) AND p.resumed_at IS NULL) FROM runs WHERE id = ?1 AND imported_from IS NULL";
 
 const STEPS: &str = "SELECT seq, at, actor, kind, version, content, view, content_sha256, hash, \
     seal_key, seal FROM steps WHERE run = ?1 ORDER BY seq";
@@ -64,6 +66,7 @@ fn rows(connection: &Connection, run: &RunId) -> rusqlite::Result<Option<Folding
                 ready_at: row.get(3)?,
                 published: row.get(4)?,
                 seq: row.get(5)?,
+                paused: row.get(6)?,
             })
         })
         .optional()?;

@@ -1,6 +1,7 @@
 //! Runs as lists and pages show them. Written only by the journal.
 
 mod actions;
+mod import;
 mod steps;
 mod verify;
 
@@ -9,8 +10,10 @@ use sayso_run::{AgentName, EndedBy, Namespace, PrincipalId, RunId, Status, Times
 use sqlx::{AssertSqlSafe, FromRow};
 
 pub(crate) use self::actions::action_status;
+pub use self::import::Import;
 pub use self::steps::StoredStep;
 pub use self::verify::VerifyError;
+use crate::budgets::money;
 use crate::database::on_both;
 use crate::error::DatabaseError;
 use crate::open::Store;
@@ -46,8 +49,8 @@ impl Store {
 }
 
 const RUN: &str = "SELECT r.id, r.task, r.namespace, r.agent, r.revision, r.principal, r.trust, \
-    t.input, r.status, r.seq, r.ended_by, r.output, r.error_code, r.error_message, r.cycles, \
-    r.retries, r.tokens_input, r.tokens_cached, r.tokens_output, r.created_at, r.updated_at, \
+    t.input, t.source, t.trigger_name, r.imported_from, r.status, r.seq, r.ended_by, r.output, r.error_code, r.error_message, r.cycles, \
+    r.retries, r.tokens_input, r.tokens_cached, r.tokens_output, r.cost, r.currency, r.created_at, r.updated_at, \
     r.ended_at, r.expires_at, r.open_calls FROM runs r JOIN tasks t ON t.id = r.task \
     WHERE";
 
@@ -148,6 +151,9 @@ struct RunRecord {
     principal: String,
     trust: String,
     input: String,
+    source: String,
+    trigger_name: Option<String>,
+    imported_from: Option<String>,
     status: String,
     seq: i64,
     ended_by: Option<String>,
@@ -159,6 +165,8 @@ struct RunRecord {
     tokens_input: i64,
     tokens_cached: i64,
     tokens_output: i64,
+    cost: i64,
+    currency: Option<String>,
     created_at: i64,
     updated_at: i64,
     ended_at: Option<i64>,
@@ -182,6 +190,9 @@ impl RunRecord {
             principal: name(self.principal)?,
             trust: word(&self.trust)?,
             input: self.input,
+            source: word(&self.source)?,
+            trigger: self.trigger_name,
+            imported_from: self.imported_from.map(name).transpose()?,
             status: status(&self.status)?,
             seq: count(self.seq)?,
             ended_by: self.ended_by.as_deref().map(word).transpose()?,
@@ -194,6 +205,10 @@ impl RunRecord {
                 input: count(self.tokens_input)?,
                 cached: count(self.tokens_cached)?,
                 output: count(self.tokens_output)?,
+            },
+            cost: match &self.currency {
+                Some(currency) => Some(money(self.cost, currency)?),
+                None => None,
             },
             created_at: at(self.created_at),
             updated_at: at(self.updated_at),

@@ -83,6 +83,30 @@ impl Runs<'_> {
         read_steps(run, records)
     }
 
+    /// The last step of a kind up to a sequence number. None of a run of another namespace.
+    pub async fn last_of(
+        &self,
+        namespace: &Namespace,
+        run: &RunId,
+        kind: &str,
+        up_to: u64,
+    ) -> Result<Option<StoredStep>, DatabaseError> {
+        let sql = format!(
+            "{STEP} {IN_NAMESPACE} AND s.run = $2 AND s.seq <= $3 AND s.kind = $4 \
+             ORDER BY s.seq DESC LIMIT 1"
+        );
+        let records: Vec<StepRecord> = on_both!(&self.0.0.database, |pool| {
+            sqlx::query_as(AssertSqlSafe(sql))
+                .bind(namespace.as_str())
+                .bind(run.as_str())
+                .bind(int(up_to))
+                .bind(kind)
+                .fetch_all(pool)
+                .await
+        })?;
+        Ok(read_steps(run, records)?.pop())
+    }
+
     pub(super) async fn records(
         &self,
         namespace: &Namespace,

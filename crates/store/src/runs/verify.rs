@@ -8,6 +8,7 @@ use super::{IN_NAMESPACE, Runs};
 use crate::database::on_both;
 use crate::error::DatabaseError;
 use crate::journal::int;
+use crate::record::{bad_row, name};
 
 /// Why a timeline does not verify (S2.3).
 #[derive(Debug, Error)]
@@ -34,24 +35,30 @@ const VERIFIED_AT_ONCE: u32 = 1000;
 
 impl Runs<'_> {
     /// Checks the whole timeline: numbers, times, contents, hashes, seals, and that nothing is cut
-    /// off its end. Answers with the head, or names the first broken step (S2.3).
+    /// off its end. Answers with the head, or names the first broken step (S2.3). The seals of a copy
+    /// are those of the run that it is a copy of.
     pub async fn verify(
         &self,
         namespace: &Namespace,
         run: &RunId,
         keys: &ChainKeys,
     ) -> Result<Head, VerifyError> {
-        let sql = format!("SELECT r.seq FROM runs r WHERE {IN_NAMESPACE} AND r.id = $2");
-        let counted: Option<i64> = on_both!(&self.0.0.database, |pool| {
-            sqlx::query_scalar(AssertSqlSafe(sql))
+        let sql = format!(
+            "SELECT r.seq, COALESCE(r.imported_from, r.id) FROM runs r \
+             WHERE {IN_NAMESPACE} AND r.id = $2"
+        );
+        let found: Option<(i64, String)> = on_both!(&self.0.0.database, |pool| {
+            sqlx::query_as(AssertSqlSafe(sql))
                 .bind(namespace.as_str())
                 .bind(run.as_str())
                 .fetch_optional(pool)
                 .await
         })?;
-        let counted = counted.ok_or_else(|| VerifyError::NotFound(run.clone()))?;
+        let (counted, sealed_as) = found.ok_or_else(|| VerifyError::NotFound(run.clone()))?;
+        let bad = bad_row("runs", run.as_str());
+        let sealed_as = name(sealed_as).map_err(bad)?;
         let links = self.links(namespace, run).await?;
-        let head = verify(run, &links, keys)?;
+        let head = verify(&sealed_as, &links, keys)?;
         if int(head.seq) < counted {
             return Err(VerifyError::Broken(Broken {
                 seq: head.seq + 1,

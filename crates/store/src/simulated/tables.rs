@@ -7,7 +7,9 @@ use sayso_driver::{
     LeaseRow, RunRow, Written,
 };
 use sayso_run::hooks::{Fault, planted};
-use sayso_run::{ApprovalId, CallId, Namespace, PrincipalId, RunId, Status, Timestamp, WorkerId};
+use sayso_run::{
+    ApprovalId, CallId, Money, Namespace, PrincipalId, RunId, Status, Timestamp, WorkerId,
+};
 use uuid::Uuid;
 
 use crate::journal::lease::{claimer, holder, keeps_ready, lease_code};
@@ -71,6 +73,12 @@ pub struct Tables {
     pub feedback: BTreeMap<ApprovalId, FeedbackRow>,
     /// Notifications.
     pub deliveries: BTreeMap<String, DeliveryRow>,
+    /// What the answers of models cost so far, in millionths.
+    pub spent: u64,
+    /// Whether everything is paused.
+    pub paused: bool,
+    /// When everything went on, if it was ever paused.
+    resumed_at: Option<Timestamp>,
     keys: BTreeMap<(Namespace, PrincipalId, String), (RunId, String)>,
     /// Runs whose rows have changed since they were last asked for.
     touched: Vec<RunId>,
@@ -119,6 +127,16 @@ impl Disk {
     /// Moves the database's clock, by an offset in microseconds to the one that it was made with.
     pub fn set_clock_offset(&self, micros: i64) {
         self.shared().offset = micros;
+    }
+
+    /// Pauses everything, or lets it go on (S10.6).
+    pub fn pause(&self, paused: bool) {
+        self.with(|tables, now| {
+            if tables.paused && !paused {
+                tables.resumed_at = Some(now);
+            }
+            tables.paused = paused;
+        });
     }
 
     /// Looks at the tables, outside of every process.
@@ -216,6 +234,12 @@ impl Tables {
         for row in &append.feedback {
             self.feedback.insert(row.approval.clone(), row.clone());
         }
+        self.spent += append
+            .usage
+            .iter()
+            .filter_map(|row| row.spent)
+            .map(Money::millionths)
+            .sum::<u64>();
         for row in &append.deliveries {
             let stored = self.deliveries.entry(row.id.clone());
             stored.or_insert_with(|| row.clone());
@@ -311,6 +335,7 @@ impl Tables {
             worker_alive: !self.free(run),
             ready_at: run.ready_at,
             published: run.published,
+            paused: self.paused,
         }
     }
 
@@ -382,7 +407,9 @@ impl Tables {
     /// Runs ready since `before` or longer that nobody alive holds, the longest first.
     pub(super) fn ready(&self, before: Timestamp, limit: usize) -> Vec<RunRef> {
         let since = |run: &Run| run.ready_at.filter(|at| *at <= before);
-        self.sorted(limit, |run| since(run).filter(|_| self.free(run)))
+        self.sorted(limit, |run| {
+            since(run).filter(|_| self.free(run) && !self.paused)
+        })
     }
 
     pub(super) fn expired(&self, now: Timestamp, limit: usize) -> Vec<RunRef> {
@@ -401,8 +428,11 @@ impl Tables {
         })
     }
 
-    /// Runs still `running` whose worker was marked dead before.
+    /// Runs still `running` whose worker was marked dead before, and that were not paused since.
     pub(super) fn abandoned(&self, before: Timestamp, limit: usize) -> Vec<RunRef> {
+        if self.paused || self.resumed_at.is_some_and(|at| at > before) {
+            return Vec::new();
+        }
         self.sorted(limit, |run| {
             let worker = self.workers.get(run.worker.as_ref()?)?;
             let ended_at = worker.ended_at.filter(|at| *at <= before)?;

@@ -23,6 +23,8 @@ mod leases;
 mod lists;
 mod marks;
 mod repositories;
+mod spending;
+mod ticks;
 mod unclear;
 mod views;
 

@@ -8,8 +8,8 @@ use sayso_driver::{
 use sayso_run::{AgentName, Digest, Namespace, RevisionId, Trust};
 use sayso_store::testing::TestDatabase;
 use sayso_store::{
-    ArtifactError, Attempt, Deploy, LogLevel, NewArtifact, NewLogEntry, NewToken, OpenError,
-    PageRequest, Store, StoreConfig, UNRESTRICTED,
+    ArtifactError, Attached, Attempt, Deploy, LogLevel, NewArtifact, NewLogEntry, NewToken,
+    OpenError, PageRequest, Removed, Store, StoreConfig, UNRESTRICTED,
 };
 
 use crate::on_both_databases;
@@ -20,6 +20,7 @@ on_both_databases!(
     a_namespace_has_its_role_from_the_start,
     a_revision_is_stored_once_and_the_agent_points_to_it,
     a_change_of_a_role_raises_the_version,
+    a_role_that_an_agent_has_is_not_removed,
     tokens_are_found_by_their_hash_until_revoked,
     tool_sets_are_stored_once_and_checked,
     artifacts_are_kept_and_limited,
@@ -53,6 +54,7 @@ fn deploy(bundle: &str, role: Option<&str>) -> Deploy {
         revision: RevisionId::new(Digest::of(bundle.as_bytes()).to_hex()).unwrap(),
         bundle: bundle.into(),
         role: role.map(str::to_owned),
+        triggers: Vec::new(),
         by: alice(),
     }
 }
@@ -116,6 +118,52 @@ async fn a_revision_is_stored_once_and_the_agent_points_to_it(db: &TestDatabase)
     let other = Namespace::new("other").unwrap();
     assert!(store.agents().list(&other).await.unwrap().is_empty());
     assert_eq!(store.agents().get(&other, &one.agent).await.unwrap(), None);
+}
+
+/// S3.9: a role is attached only if it is there, and removed only if no agent of its namespace has it.
+async fn a_role_that_an_agent_has_is_not_removed(db: &TestDatabase) {
+    let store = db.store().await;
+    let one = deploy("one", None);
+    store.agents().deploy(&one).await.unwrap();
+    let roles = store.roles();
+    let permits = |patterns: &[&str]| patterns.iter().map(|p| (*p).to_owned()).collect::<Vec<_>>();
+    let put = async |patterns: &[&str]| {
+        roles
+            .put(&namespace(), "support", &permits(patterns))
+            .await
+            .unwrap()
+    };
+    assert_eq!(put(&["a.*"]).await, None);
+    assert_eq!(put(&["b.*"]).await, Some(permits(&["a.*"])));
+
+    let attach = async |agent: &AgentName, role: Option<&str>| {
+        roles.attach(&namespace(), agent, role).await.unwrap()
+    };
+    let nobody = AgentName::new("nobody").unwrap();
+    assert_eq!(attach(&nobody, Some("support")).await, Attached::NoAgent);
+    assert_eq!(
+        attach(&one.agent, Some("none-such")).await,
+        Attached::NoRole
+    );
+    assert_eq!(
+        attach(&one.agent, Some("support")).await,
+        Attached::Done(None)
+    );
+    let having = roles.agents(&namespace(), "support").await.unwrap();
+    assert_eq!(having, std::slice::from_ref(&one.agent));
+
+    let delete = async |role: &str| roles.delete(&namespace(), role).await.unwrap();
+    assert_eq!(delete("support").await, Removed::InUse(having));
+    let other = Namespace::new("other").unwrap();
+    assert_eq!(
+        roles.delete(&other, "support").await.unwrap(),
+        Removed::NoRole
+    );
+    let before = Attached::Done(Some("support".to_owned()));
+    assert_eq!(attach(&one.agent, None).await, before);
+    assert_eq!(delete("support").await, Removed::Done);
+    assert_eq!(delete("support").await, Removed::NoRole);
+    assert_eq!(roles.get(&namespace(), "support").await.unwrap(), None);
 }
 
 /// S3.9: who keeps roles sees a change by one number.

@@ -61,6 +61,9 @@ impl Timeline {
                 revision: RevisionId::new("a".repeat(64)).unwrap(),
                 principal: alice(),
                 trust: Trust::Trusted,
+                source: Source::Start,
+                trigger: None,
+                imported_from: None,
                 input: format!("Do {name}."),
                 status: Status::Pending,
                 seq: 0,
@@ -71,6 +74,7 @@ impl Timeline {
                 cycles: 0,
                 retries: 0,
                 usage: Usage::default(),
+                cost: None,
                 created_at: zero,
                 updated_at: zero,
                 ended_at: None,
@@ -96,6 +100,8 @@ impl Timeline {
             principal: self.row.principal.clone(),
             trust: self.row.trust,
             idempotency: None,
+            trigger: None,
+            tick: None,
             traceparent: Some("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".into()),
         });
         let mut append = self.next(at, LeaseChange::None, vec![trigger]);
@@ -147,9 +153,12 @@ impl Timeline {
             approvals: Vec::new(),
             feedback: Vec::new(),
             deliveries: Vec::new(),
+            usage: Vec::new(),
             published: None,
             start_key: None,
+            tick: None,
             id: Uuid::now_v7(),
+            again: false,
         }
     }
 

@@ -24,6 +24,7 @@ on_all_databases!(
     an_unclear_start_with_a_key_is_its_own,
     a_group_is_settled_member_by_member,
     an_append_whose_answers_are_all_lost_is_given_up,
+    an_append_that_was_given_up_and_took_effect_is_found_when_it_comes_again,
 );
 
 /// Loses the connection at the window's next `times` occurrences. On Postgres the backend is really
@@ -224,6 +225,31 @@ async fn an_append_whose_answers_are_all_lost_is_given_up(db: &impl Subject) {
     store.unhook();
     assert_eq!(store.load(run.run()).await.unwrap().unwrap().state.seq(), 1);
     store.append(append).await.unwrap();
+}
+
+/// Whoever was answered "unavailable" may have been written. The same append again finds itself, with
+/// steps or without: it does not conflict with what it did.
+async fn an_append_that_was_given_up_and_took_effect_is_found_when_it_comes_again(
+    db: &impl Subject,
+) {
+    let store = db.store().await;
+    let mut run = Timeline::started("one", &store).await;
+    let worker = store.register("a").await;
+    let mut bare = run.next(store.now(), claim(&worker, 0), Vec::new());
+    assert_eq!(store.append(bare.clone()).await.unwrap().epoch, 1);
+    assert!(is_conflict(&store.append(bare.clone()).await));
+    bare.again = true;
+    assert_eq!(store.append(bare).await.unwrap().epoch, 1);
+
+    let mut held = run.next(
+        store.now(),
+        LeaseChange::Hold { epoch: 1 },
+        vec![message("held")],
+    );
+    run.write(&store, held.clone()).await.unwrap();
+    held.again = true;
+    assert_eq!(store.append(held).await.unwrap().epoch, 1);
+    assert_eq!(store.load(run.run()).await.unwrap().unwrap().state.seq(), 2);
 }
 
 /// While Postgres is away everything says so, and when it is back everything works by itself.

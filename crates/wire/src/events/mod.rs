@@ -128,6 +128,7 @@ impl ApprovalChange {
             | Step::RepeatLoop(_)
             | Step::AwaitingInput(_)
             | Step::ModelFailover(_)
+            | Step::SpendingCap(_)
             | Step::Completion(_)
             | Step::Failed(_)
             | Step::Retried(_)

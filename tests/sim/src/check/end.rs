@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use sayso_driver::ApprovalStatus;
-use sayso_run::{Actor, ChainKeys, RunId, Step, StoredLink, verify};
+use sayso_run::{Actor, ChainKeys, Money, RunId, Step, StoredLink, verify};
 use sayso_store::simulated::{Run, Tables};
 
 use super::{Broken, Checker};
@@ -51,6 +51,7 @@ impl Checker {
                 self.whole_chain(run).map_err(about)?;
                 feedback(tables, run).map_err(about)?;
             }
+            spending(tables)?;
             self.results(world)
         });
         if let Err(promise) = checked {
@@ -95,6 +96,17 @@ impl Checker {
             }
         }
         Ok(())
+    }
+}
+
+/// What was spent is what the timelines say (S4.6).
+fn spending(tables: &Tables) -> Broken {
+    let costs = tables.runs.values().filter_map(|run| run.row.cost);
+    let costs: u64 = costs.map(Money::millionths).sum();
+    if costs == tables.spent {
+        Ok(())
+    } else {
+        Err(format!("{} was spent for answers of {costs}", tables.spent))
     }
 }
 

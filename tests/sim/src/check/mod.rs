@@ -17,8 +17,8 @@ use crate::coverage::Coverage;
 use crate::kernel::Kernel;
 use crate::world::World;
 
-/// Requests of one cycle that are remembered: more than one only if a worker was lost meanwhile.
-const REMEMBERED: usize = 4;
+/// Requests that are remembered: more than two only if workers were lost meanwhile.
+const REMEMBERED: usize = 16;
 
 /// What was seen of one run so far.
 #[derive(Debug, Default)]
@@ -37,7 +37,7 @@ struct Seen {
     shown: u64,
     /// Steps that a model has to have in view before a run completes with its answer.
     unseen: BTreeSet<u64>,
-    /// What was asked in the current cycle.
+    /// What was asked and not answered on record yet, with its cycle.
     requests: Vec<(u32, Vec<Message>)>,
 }
 
@@ -46,7 +46,7 @@ pub(crate) struct Checker {
     key: ChainKey,
     runs: BTreeMap<RunId, Seen>,
     started: BTreeMap<String, RunId>,
-    /// The latest time of the database's clock.
+    /// The database's time, had its clock never gone back.
     latest: Timestamp,
     pub(crate) coverage: Coverage,
 }
@@ -111,7 +111,7 @@ impl Checker {
     /// A run's rows have changed.
     pub(crate) fn check_run(&mut self, world: &World, run: &RunId) {
         let disk = world.disk.clone();
-        self.latest = self.latest.max(disk.now());
+        self.latest = disk.now().plus_micros(world.sky.clock_is_behind());
         let checked = disk.look(|tables| match tables.runs.get(run) {
             Some(stored) => self.changed(world, tables, stored),
             None => Ok(()),
@@ -177,7 +177,6 @@ impl Checker {
                 .broken(format!("{run}: the request of cycle {cycle}: {promise}"));
         }
         let seen = self.runs.entry(run).or_default();
-        seen.requests.retain(|(before, _)| *before == cycle);
         if seen.requests.len() == REMEMBERED {
             seen.requests.remove(0);
         }

@@ -61,8 +61,10 @@ impl Checker {
                 return Err(format!("an action is {row:?}, not {action:?}"));
             }
         }
-        for approval in projected.approvals {
+        for mut approval in projected.approvals {
             let row = stored.approvals.get(&approval.approval);
+            // The row keeps the trust that the run had when it asked.
+            approval.trust = row.map_or(approval.trust, |row| row.trust);
             if row != Some(&approval) {
                 return Err(format!("an approval is {row:?}, not {approval:?}"));
             }

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use sayso_driver::Written;
 use sayso_run::{
-    Actor, CallId, DenyCause, Digest, EndedBy, Message, Recorded, RunState, Status, Step, Timestamp,
+    Actor, CallId, DenyCause, Digest, EndedBy, FailureCode, Message, Recorded, RunState, Status,
+    Step, Timestamp,
 };
 use sayso_store::simulated::Run;
 
@@ -18,6 +19,7 @@ impl Checker {
         let mut seen = self.runs.remove(run).unwrap_or_default();
         let from = seen.state.as_ref().map_or(0, RunState::seq);
         let from = usize::try_from(from).unwrap_or(usize::MAX);
+        let before = seen.state.as_ref().map(RunState::status);
         let mut checked = Ok(());
         for (written, commit) in stored.steps.iter().zip(&stored.commits).skip(from) {
             let recorded = &written.recorded;
@@ -36,6 +38,7 @@ impl Checker {
         if checked.is_ok()
             && let Some(state) = &seen.state
         {
+            self.coverage.moved(before, state.status());
             checked = well_formed(&state.messages());
         }
         self.runs.insert(run.clone(), seen);
@@ -67,10 +70,11 @@ impl Checker {
         if before.is_some_and(Status::is_terminal) {
             may_follow(before, after, &recorded.step)?;
         }
-        self.coverage.step(&recorded.step, before, state, &phases);
+        self.coverage.step(&recorded.step, state, &phases);
         decisions(seen, recorded, committed_at, self.latest)?;
         requests(seen, recorded)?;
         starts(seen, recorded)?;
+        failures(seen, recorded)?;
         last_word(seen, recorded)
     }
 
@@ -183,6 +187,20 @@ fn starts(seen: &mut Seen, recorded: &Recorded) -> Broken {
     Ok(())
 }
 
+/// Tools that were listed once are not unavailable because somebody cannot read the list now.
+fn failures(seen: &Seen, recorded: &Recorded) -> Broken {
+    let listed = seen.state.as_ref().and_then(RunState::tools).is_some();
+    match &recorded.step {
+        Step::Failed(step) if listed && step.code.as_str() == FailureCode::TOOLS_UNAVAILABLE => {
+            Err(format!(
+                "it fails over a list that is stored: {}",
+                step.message
+            ))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// No answer is the last one while the model has not seen everything, and each answer is to a
 /// request that was sent (B23).
 fn last_word(seen: &mut Seen, recorded: &Recorded) -> Broken {
@@ -195,6 +213,9 @@ fn last_word(seen: &mut Seen, recorded: &Recorded) -> Broken {
             let shown = seen.shown;
             seen.unseen.retain(|seq| *seq > shown);
             answers_a_request(seen, step.cycle)?;
+            // The next request may be under way before the answer to this one is durable.
+            let cycle = step.cycle;
+            seen.requests.retain(|(asked, _)| *asked > cycle);
         }
         Step::Completion(step) if step.ended_by == EndedBy::Answer => {
             if let Some(seq) = seen.unseen.first() {

@@ -3,10 +3,10 @@ use crate::actor::Actor;
 use crate::digest::Fingerprint;
 use crate::id::CallId;
 use crate::limits;
-use crate::state::{Phase, Refusal, RunState};
+use crate::state::{Effect, Next, Phase, Refusal, RunState};
 use crate::step::{
-    AssistantMessage, Completion, DenyCause, EndedBy, Failed, RepeatLoop, Step, ToolCall,
-    ToolOutcome, ToolResult,
+    AssistantMessage, Completion, DenyCause, EndedBy, Failed, RepeatLoop, SpendingCap, Step,
+    ToolCall, ToolOutcome, ToolResult,
 };
 use crate::time::Timestamp;
 
@@ -36,6 +36,7 @@ impl RunState {
             calls: u32::try_from(answer.calls.len()).unwrap_or(u32::MAX),
             model: answer.model,
             usage: answer.usage,
+            cost: answer.cost,
         };
         caused.push((self.agent(), Step::AssistantMessage(message)));
         let mut recent = self.recent_fingerprints();
@@ -98,7 +99,7 @@ impl RunState {
 
     /// The completion that [`crate::Effect::Complete`] owes.
     pub(super) fn completes(&self, now: Timestamp) -> Result<Caused, Refusal> {
-        if self.next() != crate::Next::Owed(vec![crate::Effect::Complete]) {
+        if self.next() != Next::Owed(vec![Effect::Complete]) {
             return Err(Refusal::Stale("no completion is owed"));
         }
         let text = self.seen.iter().rev().find_map(|entry| match entry {
@@ -142,6 +143,26 @@ impl RunState {
             }),
         ));
         caused
+    }
+
+    /// The namespace's cap is met: where a model would be asked, now or once the tools are listed,
+    /// the run completes with the cap as its output (S4.6).
+    pub(super) fn capped(&self, met: SpendingCap, now: Timestamp) -> Result<Caused, Refusal> {
+        self.check_live()?;
+        let would_ask = match self.next() {
+            Next::Owed(owed) => matches!(
+                owed.as_slice(),
+                [Effect::AskModel { .. }] | [Effect::ListTools]
+            ),
+            Next::Wait(_) | Next::Done => false,
+        };
+        if !would_ask {
+            return Err(Refusal::Stale("no model is to be asked"));
+        }
+        let output = met.sentence(&self.trigger.namespace);
+        let mut caused = vec![(Actor::System, Step::SpendingCap(met))];
+        caused.extend(self.closing(EndedBy::SpendingCap, output, self.usage, now));
+        Ok(caused)
     }
 
     /// No model answered: the run fails, or completes where the provider refused for money (S4.6).

@@ -36,7 +36,10 @@ impl RunState {
                     started.extend(start(call, worker, marks, Some(rule), lowered));
                 }
                 Ruling::Ask { rule, reason } => {
-                    settled.extend(self.superseded_by(call));
+                    // Identical calls of one answer take the place of an earlier one together.
+                    let superseded = self.superseded_by(call).into_iter();
+                    let new: Caused = superseded.filter(|step| !settled.contains(step)).collect();
+                    settled.extend(new);
                     held.push(self.hold(call, rule, reason, expires_at));
                 }
                 Ruling::AskPerson { question } => {

@@ -15,9 +15,10 @@ use super::{Refusal, RunState};
 use crate::actor::Actor;
 use crate::digest::Digest;
 use crate::id::{ApprovalId, CallId, PrincipalId, RunId, ToolSetId, WorkerId};
+use crate::money::Money;
 use crate::step::{
-    IdempotencyKey, Marks, ModelFailover, Step, Thinking, ToolOutcome, TriggerReceived, Usage,
-    Verdict,
+    IdempotencyKey, Marks, ModelFailover, Source, SpendingCap, Step, Thinking, ToolOutcome,
+    TriggerReceived, Usage, Verdict,
 };
 use crate::time::Timestamp;
 use crate::{failure::FailureCode, limits};
@@ -43,6 +44,8 @@ pub enum Input {
     Answer(Answer),
     /// No model could be asked.
     ModelFailed(ModelFailure),
+    /// The namespace has spent what it may: the run completes instead of asking (S4.6).
+    SpendingCap(SpendingCap),
     /// Calls were judged, in order; those allowed are started by the worker.
     Judged {
         /// One judgement a call.
@@ -114,7 +117,11 @@ impl Start {
     /// The first step, or why the start is refused.
     pub fn decide(&self) -> Result<(Actor, Step), Refusal> {
         check_text(&self.trigger.input)?;
-        let actor = Actor::Principal(self.trigger.principal.clone());
+        let actor = match self.trigger.source {
+            Source::Start => Actor::Principal(self.trigger.principal.clone()),
+            // Nobody asked now; the principal is who stands behind the trigger (S6.10).
+            Source::Cron | Source::Webhook => Actor::System,
+        };
         Ok((actor, Step::TriggerReceived(self.trigger.clone())))
     }
 }
@@ -138,6 +145,8 @@ pub struct Answer {
     pub model: String,
     /// Its tokens.
     pub usage: Usage,
+    /// What it costs; none if the model has no price.
+    pub cost: Option<Money>,
 }
 
 /// A call in an answer.
@@ -296,6 +305,7 @@ impl RunState {
             Input::TakenOver { worker, epoch } => self.takes_over(worker, epoch),
             Input::Answer(answer) => self.answered(answer, now),
             Input::ModelFailed(failure) => self.model_failed(failure, now),
+            Input::SpendingCap(met) => self.capped(met, now),
             Input::Judged {
                 judgements,
                 worker,

@@ -1,7 +1,9 @@
 //! The arrays of the one statement, in the order of its columns.
 
-use sayso_driver::{ActionRow, Append, ApprovalRow, DeliveryRow, FeedbackRow, RunRow, Written};
-use sayso_run::TriggerReceived;
+use sayso_driver::{
+    ActionRow, Append, ApprovalRow, DeliveryRow, FeedbackRow, RunRow, TakenTick, UsageRow, Written,
+};
+use sayso_run::{Money, TriggerReceived};
 use sqlx::Arguments;
 use sqlx::error::BoxDynError;
 use sqlx::postgres::{PgArguments, PgBindIterExt};
@@ -10,7 +12,7 @@ use super::statement::Shape;
 use crate::journal::check::trigger;
 use crate::journal::int;
 use crate::journal::lease::{claimer, holder, keeps_ready, lease_code, lease_epoch, published};
-use crate::record::{source_word, time};
+use crate::record::time;
 
 /// An append and its number in the group.
 #[derive(Debug, Clone, Copy)]
@@ -36,6 +38,9 @@ macro_rules! columns {
 pub(super) fn bind(shape: Shape, places: &[Place<'_>]) -> Result<PgArguments, BoxDynError> {
     let mut arguments = PgArguments::default();
     arguments.reserve(96, 2048 * places.len());
+    if shape.ticks {
+        ticks(&mut arguments, places)?;
+    }
     if shape.starts {
         starts(&mut arguments, places)?;
     }
@@ -57,7 +62,34 @@ pub(super) fn bind(shape: Shape, places: &[Place<'_>]) -> Result<PgArguments, Bo
     if shape.deliveries {
         deliveries(&mut arguments, places)?;
     }
+    if shape.usage {
+        usage(&mut arguments, places)?;
+    }
     Ok(arguments)
+}
+
+/// Sorted by schedule, so that two groups never wait for each other in a circle.
+fn ticks(arguments: &mut PgArguments, places: &[Place<'_>]) -> Result<(), BoxDynError> {
+    let mut rows: Vec<Of<'_, &TakenTick>> = places
+        .iter()
+        .filter_map(|&Place { member, append }| {
+            let row = append.tick.as_ref()?;
+            Some(Of {
+                member,
+                append,
+                row,
+            })
+        })
+        .collect();
+    rows.sort_by(|a, b| a.row.schedule.cmp(&b.row.schedule));
+    columns!(arguments, rows, |of| [
+        of.member,
+        of.row.schedule.as_str(),
+        of.row.due_at.micros(),
+        of.row.next_at.micros(),
+        i64::from(of.row.skipped),
+    ]);
+    Ok(())
 }
 
 fn starts(arguments: &mut PgArguments, places: &[Place<'_>]) -> Result<(), BoxDynError> {
@@ -103,12 +135,13 @@ fn starts(arguments: &mut PgArguments, places: &[Place<'_>]) -> Result<(), BoxDy
         claimer(of.append).map(|_| of.append.id.as_bytes().as_slice()),
         time(of.append.ready_at),
         published(of.append),
-        source_word(of.row.1.source),
+        of.row.1.source.as_str(),
         of.row.0.input.as_str(),
         of.row.1.trust.as_str(),
         of.append.start_key.as_ref().map(|key| key.key.as_str()),
         of.append.start_key.as_ref().map(|key| key.request.as_str()),
         of.row.1.traceparent.as_deref(),
+        of.row.1.trigger.as_deref(),
         time(of.append.not_after),
     ]);
     Ok(())
@@ -152,6 +185,26 @@ fn moves(arguments: &mut PgArguments, places: &[Place<'_>]) -> Result<(), BoxDyn
         i64::from(keeps_ready(of.append)),
         published(of.append),
         time(of.append.not_after),
+        int(of.row.cost.map_or(0, Money::millionths)),
+        of.row.cost.map(|cost| cost.currency().to_string()),
+    ]);
+    Ok(())
+}
+
+fn usage(arguments: &mut PgArguments, places: &[Place<'_>]) -> Result<(), BoxDynError> {
+    let rows: Vec<Of<'_, &UsageRow>> = rows_of(places, |append| &append.usage);
+    columns!(arguments, rows, |of| [
+        of.member,
+        of.row.namespace.as_str(),
+        of.row.month.to_string(),
+        of.row.worker.as_str(),
+        of.row
+            .spent
+            .map_or(String::new(), |spent| spent.currency().to_string()),
+        int(of.row.spent.map_or(0, Money::millionths)),
+        int(of.row.tokens.input),
+        int(of.row.tokens.cached),
+        int(of.row.tokens.output),
     ]);
     Ok(())
 }

@@ -17,6 +17,7 @@ use crate::database::Kind;
 /// Which tables a group touches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub(super) struct Shape {
+    pub(super) ticks: bool,
     pub(super) starts: bool,
     pub(super) moves: bool,
     pub(super) steps: bool,
@@ -24,12 +25,14 @@ pub(super) struct Shape {
     pub(super) approvals: bool,
     pub(super) feedback: bool,
     pub(super) deliveries: bool,
+    pub(super) usage: bool,
 }
 
 impl Shape {
     pub(super) fn of(places: &[Place<'_>]) -> Self {
         let mut shape = Self::default();
         for Place { append, .. } in places {
+            shape.ticks |= append.tick.is_some();
             shape.starts |= append.expected == 0;
             shape.moves |= append.expected > 0;
             shape.steps |= !append.steps.is_empty();
@@ -37,6 +40,7 @@ impl Shape {
             shape.approvals |= !append.approvals.is_empty();
             shape.feedback |= !append.feedback.is_empty();
             shape.deliveries |= !append.deliveries.is_empty();
+            shape.usage |= !append.usage.is_empty();
         }
         shape
     }
@@ -85,7 +89,16 @@ const STARTS: &Columns = &[
     ("start_key", TEXT),
     ("start_request", TEXT),
     ("traceparent", TEXT),
+    ("trigger_name", TEXT),
     ("not_after", INT),
+];
+
+const TICKS: &Columns = &[
+    ("member", INT),
+    ("schedule", TEXT),
+    ("due_at", INT),
+    ("next_at", INT),
+    ("skipped", INT),
 ];
 
 const MOVES: &Columns = &[
@@ -116,6 +129,8 @@ const MOVES: &Columns = &[
     ("keeps_ready", INT),
     ("published", INT),
     ("not_after", INT),
+    ("cost", INT),
+    ("currency", TEXT),
 ];
 
 const STEPS: &Columns = &[
@@ -205,6 +220,18 @@ const DELIVERIES: &Columns = &[
     ("updated_at", INT),
 ];
 
+const USAGE: &Columns = &[
+    ("member", INT),
+    ("namespace", TEXT),
+    ("month", TEXT),
+    ("worker", TEXT),
+    ("currency", TEXT),
+    ("spent", INT),
+    ("tokens_input", INT),
+    ("tokens_cached", INT),
+    ("tokens_output", INT),
+];
+
 /// Moves published marks up.
 pub(super) const MARK: &str = "UPDATE runs r SET published = LEAST(u.seq, r.seq) \
      FROM UNNEST($1::text[], $2::bigint[]) AS u(id, seq) \
@@ -269,8 +296,11 @@ pub(super) fn text(shape: Shape) -> String {
         sql: "WITH ".into(),
         next: 1,
     };
+    if shape.ticks {
+        ticks(&mut text);
+    }
     if shape.starts {
-        starts(&mut text);
+        starts(&mut text, shape.ticks);
     }
     if shape.moves {
         moves(&mut text);
@@ -318,21 +348,66 @@ pub(super) fn text(shape: Shape) -> String {
         let fixed = [("state", "'due'"), ("attempts", "0")];
         text.insert("deliveries", DELIVERIES, &fixed, once);
     }
+    if shape.usage {
+        usage(&mut text);
+    }
     text.push(" SELECT member, epoch FROM good");
     text.sql
 }
 
+/// Moves schedules on. A tick that another group has taken, or a deploy has moved, gives no row
+/// back, and its start is none.
+fn ticks(text: &mut Text) {
+    text.push("ticks AS (SELECT * FROM ");
+    text.unnest(TICKS);
+    text.push(
+        "), taken AS (UPDATE schedules s SET next_at = u.next_at, last_at = u.due_at, \
+         skipped = s.skipped + u.skipped FROM ticks u \
+         WHERE s.id = u.schedule AND s.next_at = u.due_at RETURNING u.member), ",
+    );
+}
+
+/// Adds what answers cost to the worker's rows: one row for all members that add to it, since a
+/// statement may change a row only once.
+fn usage(text: &mut Text) {
+    text.push(
+        ", new_usage AS (INSERT INTO usage AS t (namespace, month, worker, currency, spent, \
+         answers, tokens_input, tokens_cached, tokens_output) \
+         SELECT u.namespace, u.month, u.worker, u.currency, SUM(u.spent)::bigint, COUNT(*), \
+         SUM(u.tokens_input)::bigint, SUM(u.tokens_cached)::bigint, \
+         SUM(u.tokens_output)::bigint FROM ",
+    );
+    text.unnest(USAGE);
+    text.push(
+        " WHERE u.member = ANY(ARRAY(SELECT member FROM good)) \
+         GROUP BY u.namespace, u.month, u.worker, u.currency \
+         ORDER BY u.namespace, u.month, u.worker, u.currency \
+         ON CONFLICT (namespace, month, worker, currency) DO UPDATE SET \
+         spent = t.spent + EXCLUDED.spent, answers = t.answers + EXCLUDED.answers, \
+         tokens_input = t.tokens_input + EXCLUDED.tokens_input, \
+         tokens_cached = t.tokens_cached + EXCLUDED.tokens_cached, \
+         tokens_output = t.tokens_output + EXCLUDED.tokens_output)",
+    );
+}
+
 /// The task decides whether a start is new: its run and its key are unique there.
-fn starts(text: &mut Text) {
+fn starts(text: &mut Text, ticks: bool) {
     text.push("starts AS (SELECT * FROM ");
     text.unnest(STARTS);
+    let ticked = if ticks {
+        " AND (u.member <> ALL(ARRAY(SELECT member FROM ticks)) \
+         OR u.member = ANY(ARRAY(SELECT member FROM taken)))"
+    } else {
+        ""
+    };
     write!(
         text.sql,
-        " WHERE u.not_after IS NULL OR u.not_after > {now}), \
+        " WHERE (u.not_after IS NULL OR u.not_after > {now}){ticked}), \
          new_tasks AS (INSERT INTO tasks (id, run, namespace, agent, source, input, principal, \
-         trust, start_key, start_request, traceparent, created_at) \
+         trust, start_key, start_request, traceparent, created_at, trigger_name) \
          SELECT u.task, u.id, u.namespace, u.agent, u.source, u.input, u.principal, u.task_trust, \
-         u.start_key, u.start_request, u.traceparent, u.created_at FROM starts u \
+         u.start_key, u.start_request, u.traceparent, u.created_at, u.trigger_name \
+         FROM starts u \
          ON CONFLICT DO NOTHING RETURNING run), \
          started AS (SELECT u.* FROM starts u WHERE u.id = ANY(ARRAY(SELECT run FROM new_tasks))), ",
         now = Kind::Postgres.now()
@@ -353,7 +428,8 @@ fn moves(text: &mut Text) {
          ELSE r.worker END, \
          lease_append = CASE WHEN u.lease = 0 THEN r.lease_append ELSE u.append END, \
          ready_at = CASE WHEN u.keeps_ready = 1 THEN r.ready_at ELSE u.ready_at END, \
-         published = GREATEST(r.published, u.published) FROM ",
+         published = GREATEST(r.published, u.published), cost = u.cost, \
+         currency = u.currency FROM ",
     );
     text.unnest(MOVES);
     write!(

@@ -1,15 +1,16 @@
 //! The one-row statements.
 
 use rusqlite::{Connection, Result, params};
-use sayso_driver::Append;
+use sayso_driver::{Append, TakenTick};
+use sayso_run::Money;
 
 use crate::journal::int;
 use crate::record::time;
 
 pub(super) const START_TASK: &str = "INSERT INTO tasks (id, run, namespace, agent, source, input, \
-    principal, trust, start_key, start_request, traceparent, created_at) \
-    SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12 \
-    WHERE ?13 IS NULL OR ?13 > {now} \
+    principal, trust, start_key, start_request, traceparent, created_at, trigger_name) \
+    SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13 \
+    WHERE ?14 IS NULL OR ?14 > {now} \
     ON CONFLICT DO NOTHING";
 
 pub(super) const START_RUN: &str = "INSERT INTO runs (id, task, namespace, agent, revision, \
@@ -28,7 +29,7 @@ pub(super) const MOVE: &str = "UPDATE runs SET trust = ?3, status = ?4, seq = ?5
     worker = CASE WHEN ?19 = 1 THEN ?21 WHEN ?19 IN (3, 4) THEN NULL ELSE worker END, \
     lease_append = CASE WHEN ?19 = 0 THEN lease_append ELSE ?22 END, \
     ready_at = CASE WHEN ?24 = 1 THEN ready_at ELSE ?23 END, \
-    published = MAX(published, ?25) \
+    published = MAX(published, ?25), cost = ?27, currency = ?28 \
     WHERE id = ?1 AND seq = ?2 \
     AND (?19 = 0 OR (epoch = ?20 AND CASE WHEN ?19 IN (1, 4) \
     THEN worker IS NULL OR NOT EXISTS \
@@ -46,6 +47,17 @@ pub(super) const LOOK_AT_KEY: &str = "SELECT run, start_request FROM tasks \
 
 pub(super) const MARK: &str = "UPDATE runs SET published = MIN(?2, seq) \
     WHERE id = ?1 AND published < MIN(?2, seq)";
+
+const TICK: &str = "UPDATE schedules SET next_at = ?3, last_at = ?2, skipped = skipped + ?4 \
+    WHERE id = ?1 AND next_at = ?2";
+
+const USAGE: &str = "INSERT INTO usage (namespace, month, worker, currency, spent, answers, \
+    tokens_input, tokens_cached, tokens_output) VALUES (?1, ?2, ?3, ?4, ?5, 1, ?6, ?7, ?8) \
+    ON CONFLICT (namespace, month, worker, currency) DO UPDATE SET \
+    spent = spent + excluded.spent, answers = answers + 1, \
+    tokens_input = tokens_input + excluded.tokens_input, \
+    tokens_cached = tokens_cached + excluded.tokens_cached, \
+    tokens_output = tokens_output + excluded.tokens_output";
 
 const STEP: &str = "INSERT INTO steps (run, seq, at, actor, kind, version, content, view, \
     content_sha256, hash, seal_key, seal, append) \
@@ -73,6 +85,18 @@ const FEEDBACK: &str = "INSERT INTO feedback (id, task, namespace, agent, run, a
 const DELIVERY: &str = "INSERT INTO deliveries (id, namespace, agent, run, approval, url, secret, \
     state, attempts, due_at, updated_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 'due', 0, ?8, ?8) \
     ON CONFLICT (id) DO NOTHING";
+
+/// Moves a schedule on from a tick: whether it stood there. Nothing else of the start of a tick can
+/// conflict: it has no key, and its ids are new.
+pub(super) fn take_tick(connection: &Connection, tick: &TakenTick) -> Result<bool> {
+    let moved = connection.prepare_cached(TICK)?.execute(params![
+        tick.schedule.as_str(),
+        tick.due_at.micros(),
+        tick.next_at.micros(),
+        tick.skipped,
+    ])?;
+    Ok(moved == 1)
+}
 
 pub(super) fn insert_steps(connection: &Connection, append: &Append) -> Result<()> {
     if append.steps.is_empty() {
@@ -166,6 +190,23 @@ pub(super) fn insert_feedback(connection: &Connection, append: &Append) -> Resul
             row.score_millionths,
             row.note.as_deref(),
             row.at.micros(),
+        ])?;
+    }
+    Ok(())
+}
+
+pub(super) fn add_usage(connection: &Connection, append: &Append) -> Result<()> {
+    for row in &append.usage {
+        connection.prepare_cached(USAGE)?.execute(params![
+            row.namespace.as_str(),
+            row.month.to_string(),
+            row.worker.as_str(),
+            row.spent
+                .map_or(String::new(), |spent| spent.currency().to_string()),
+            int(row.spent.map_or(0, Money::millionths)),
+            int(row.tokens.input),
+            int(row.tokens.cached),
+            int(row.tokens.output),
         ])?;
     }
     Ok(())

@@ -1,9 +1,13 @@
-//! How long judging takes: `cargo run --release -p sayso-rules --example speed`.
+//! Our own judge: `Rules::judge`, `Rules::resolve`, and what a value index costs.
 
 use std::hint::black_box;
 use std::time::Instant;
 
 use sayso_rules::bundle::Action;
+use serde_json::{Map, Value};
+
+use crate::rules::{Rule, Says, hundred, median};
+
 use sayso_rules::{
     Bundle, CallView, Hints, Index, Rules, RunView, Standing, Tool, ToolKind, ToolView, Trust,
 };
@@ -29,21 +33,6 @@ fn resolve(rules: &Rules, name: &str) -> Tool {
     })
 }
 
-/// The median time of one call, in nanoseconds.
-fn median(rounds: usize, mut work: impl FnMut()) -> u128 {
-    let mut times: Vec<u128> = (0..rounds)
-        .map(|_| {
-            let start = Instant::now();
-            for _ in 0..16 {
-                work();
-            }
-            start.elapsed().as_nanos() / 16
-        })
-        .collect();
-    times.sort_unstable();
-    times[times.len() / 2]
-}
-
 fn large_result(bytes: usize) -> String {
     let mut items = Vec::new();
     let mut size = 0;
@@ -58,18 +47,27 @@ fn large_result(bytes: usize) -> String {
     format!("[{}]", items.join(","))
 }
 
-fn main() {
+fn written(rule: &Rule) -> String {
+    let says = match rule.says {
+        Says::Deny => "action: deny",
+        Says::AskBelowTrusted => "action: ask, when: {trustBelow: trusted}",
+        Says::Ask => "action: ask",
+        Says::AllowReads => "action: allow, when: {effect: [read]}",
+    };
+    format!("{{tool: '{}', {says}}}", rule.tool)
+}
+
+/// What was measured, in nanoseconds.
+pub fn measure() -> Map<String, Value> {
+    let mut measured = Map::new();
+    let mut note = |what: &str, nanoseconds: u128| {
+        let nanoseconds = u64::try_from(nanoseconds).unwrap_or(u64::MAX);
+        measured.insert(what.to_owned(), nanoseconds.into());
+    };
     let tools: Vec<String> = (0..1000)
         .map(|n| format!("\"srv{}.tool_{n}\": {{effect: write, untrustedOutput: false, roles: {{to: destination, body: content, amount: amount, at: free}}}}", n % 20))
         .collect();
-    let plain: Vec<String> = (0..100)
-        .map(|n| match n % 4 {
-            0 => format!("{{tool: '*.delete_{n}_*', action: deny}}"),
-            1 => format!("{{tool: 'srv{n}.*', action: ask, when: {{trustBelow: trusted}}}}"),
-            2 => format!("{{tool: 'srv3.tool_{n}', action: ask}}"),
-            _ => format!("{{tool: 'srv*.tool_{n}*', action: allow, when: {{effect: [read]}}}}"),
-        })
-        .collect();
+    let plain: Vec<String> = hundred().iter().map(written).collect();
     let bundle = |permissions: &str| {
         let text = format!(
             "name: a\ntools: {{{}}}\npermissions: {{{permissions}}}",
@@ -95,9 +93,9 @@ fn main() {
     for _ in 0..50 {
         index.result(&call(&read), Trust::Untrusted, &step);
     }
-    println!(
-        "rebuild an index of 50 results of 4 KiB    {:>9} ns",
-        start.elapsed().as_nanos()
+    note(
+        "rebuild_index_50_results_of_4_kib",
+        start.elapsed().as_nanos(),
     );
 
     let trusted = Standing::new(Trust::Trusted);
@@ -107,17 +105,17 @@ fn main() {
         standing: &trusted,
         index: &index,
     };
-    println!(
-        "resolve a tool, 100 rules, 1,000 tools      {:>9} ns",
+    note(
+        "resolve_tool",
         median(999, || {
             black_box(resolve(&without, "srv7.tool_507"));
-        })
+        }),
     );
-    println!(
-        "judge, 100 rules, 1,000 tools               {:>9} ns",
+    note(
+        "judge",
         median(9999, || {
             black_box(without.judge(black_box(&call(&tool)), &run));
-        })
+        }),
     );
     let tool = resolve(&with, "srv7.tool_507");
     let run = RunView {
@@ -125,11 +123,11 @@ fn main() {
         index: &index,
     };
     assert_eq!(with.judge(&call(&tool), &run).action, Action::Allow);
-    println!(
-        "judge with provenance, 50-step run, lifted  {:>9} ns",
+    note(
+        "judge_with_provenance_lifted",
         median(9999, || {
             black_box(with.judge(black_box(&call(&tool)), &run));
-        })
+        }),
     );
     let mut trusted_run = Index::new(["me@example.org"]);
     trusted_run.words(
@@ -146,11 +144,11 @@ fn main() {
         index: &trusted_run,
     };
     assert_eq!(with.judge(&call(&tool), &run).action, Action::Ask);
-    println!(
-        "judge with provenance, 50 trusted, asked    {:>9} ns",
+    note(
+        "judge_with_provenance_asked",
         median(9999, || {
             black_box(with.judge(black_box(&call(&tool)), &run));
-        })
+        }),
     );
     let large = large_result(256 * 1024);
     let take_in = |name: &str, trust| {
@@ -162,12 +160,13 @@ fn main() {
             black_box(&index);
         })
     };
-    println!(
-        "take in 256 KiB, untrusted                  {:>9} ns",
-        take_in("srv9.get_mails", Trust::Trusted)
+    note(
+        "take_in_256_kib_untrusted",
+        take_in("srv9.get_mails", Trust::Trusted),
     );
-    println!(
-        "take in 256 KiB, trusted                    {:>9} ns",
-        take_in("srv7.tool_507", Trust::Trusted)
+    note(
+        "take_in_256_kib_trusted",
+        take_in("srv7.tool_507", Trust::Trusted),
     );
+    measured
 }
