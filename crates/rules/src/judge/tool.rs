@@ -4,7 +4,8 @@
 //! what they do, an endpoint tool does what its method says, and an MCP tool may change anything
 //! and returns what outsiders wrote. A server's own hints are only heard where the bundle trusts
 //! its annotations: they choose the effect, and may take back that outsiders have a say. They
-//! never touch a rule (B41).
+//! never touch a rule (B41). A read that has an argument with the role `destination` sends something
+//! to where its caller says: it is `outward` unless the bundle calls it otherwise.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

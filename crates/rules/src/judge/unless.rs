@@ -4,11 +4,13 @@
 //!
 //! - an argument whose role the alternative names must meet that condition;
 //! - one that is marked `free` need not meet any;
-//! - one that has no role must meet all of them: it could be any of those things;
+//! - one that has no role must meet all of them, and those of `args` too: it could be any of those
+//!   things;
 //! - one that has another role, which the alternative does not name, is not looked at.
 //!
 //! Beside that, the tool must have an argument with a role that the alternative names: else the
-//! alternative says nothing about this tool, and lifts nothing.
+//! alternative says nothing about this tool, and lifts nothing. An alternative of `args` alone speaks
+//! of the arguments that it names and of no other, as its author knows the tool.
 
 use std::fmt;
 

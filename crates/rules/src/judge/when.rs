@@ -178,9 +178,10 @@ fn compares(value: &Json<'_>, wanted: impl Fn(Decimal) -> bool) -> Holds {
             Ok(number) => Holds::from(wanted(number)),
             Err(_) => Holds::CannotTell,
         },
-        Json::Text(text) => match number(text) {
-            Some(number) if !wanted(number) => Holds::No,
-            Some(_) | None => Holds::CannotTell,
+        // `40` in another currency, or `1.000` with a comma, is whatever the tool takes it for.
+        Json::Text(text) => match text.parse() {
+            Ok(number) if !wanted(number) => Holds::No,
+            Ok(_) | Err(_) => Holds::CannotTell,
         },
         Json::Null | Json::Bool(_) | Json::List(_) | Json::Map(_) => Holds::No,
     }

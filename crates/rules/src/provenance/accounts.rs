@@ -6,9 +6,15 @@
 /// The fewest digits of an account number.
 pub(crate) const ACCOUNT_DIGITS: usize = 8;
 
+/// The longest account number with all that stands between its groups, in bytes.
+const LONGEST: usize = 128;
+
 /// The one form of an account number: without what stands between its groups, in small letters.
 /// `None` if the value is not one.
 pub(crate) fn account(value: &str) -> Option<String> {
+    if value.len() > LONGEST {
+        return None;
+    }
     let tokens: Vec<&str> = super::links::tokens(value).collect();
     let whole = match &*tokens {
         [one] => compact(one).filter(|_| is_account(one))?,

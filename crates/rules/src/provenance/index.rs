@@ -29,8 +29,9 @@ pub struct Index {
     pub(super) ids: BTreeMap<Box<str>, Vec<Id>>,
     /// What the records that were looked up hold of addresses, normalised.
     addresses: BTreeSet<String>,
-    /// Every scalar that a call was given, normalised.
-    given: BTreeSet<String>,
+    /// What calls were given, normalised: scalars of some length, and all whose kind is known with
+    /// that kind.
+    given: BTreeSet<(String, String)>,
 }
 
 /// A text, and what in it is not found by whole tokens.
@@ -59,6 +60,9 @@ pub(super) struct Id {
     /// Which of the outputs it came with.
     pub(super) output: usize,
 }
+
+/// An id of so many bytes is no other that happens to read the same.
+const TELLING: usize = 4;
 
 impl Source {
     fn of_text(text: &str) -> Self {
@@ -186,7 +190,17 @@ impl Index {
         let kinds = Kinds::new(call.tool, value);
         self.take_ids(&kinds, &fields, &given, output);
         self.take_lookup(call.tool, &kinds, &args, output);
-        self.given.extend(given);
+        for (path, value) in leaves(&args) {
+            let Some(text) = plain(value).map(normal) else {
+                continue;
+            };
+            if let AskedKind::Known(kind) = call.tool.kind_of(&path) {
+                self.given.insert((kind.into_owned(), text.clone()));
+            }
+            if text.len() >= TELLING {
+                self.given.insert((String::new(), text));
+            }
+        }
         self.outputs.push(Output {
             tool: call.tool.registered().into(),
             call: call.id.into(),
@@ -228,10 +242,13 @@ impl Index {
             |known: &Id| known.output < output && (known.kind.is_empty() || *known.kind == *kind);
         // A short id stands in many a text that has nothing to do with it.
         let put_in = |text: &String| {
-            **text == *needle.normal || (id.len() >= 4 && text.contains(&*needle.normal))
+            **text == *needle.normal || (id.len() >= TELLING && text.contains(&*needle.normal))
         };
         !given.iter().any(put_in)
-            && !self.given.contains(&*needle.normal)
+            && !["", kind].iter().any(|kind| {
+                self.given
+                    .contains(&((*kind).to_owned(), needle.normal.to_string()))
+            })
             && !self
                 .ids
                 .get(id)

@@ -221,13 +221,11 @@ impl Text {
 
 /// Whether a name goes on with nothing but `'s`.
 fn possessive(after: &str, value: &str) -> bool {
-    let mut after = after.chars();
-    value.ends_with(|c| class(c) == Class::Word)
-        && after.next().is_some_and(is_apostrophe)
-        && after.next() == Some('s')
-        && after
-            .next()
-            .is_none_or(|c| class(c) == Class::Gap && !is_apostrophe(c) || may_trail(c, false))
+    let name = value.ends_with(|c| class(c) == Class::Word);
+    let rest = after
+        .strip_prefix(is_apostrophe)
+        .and_then(|rest| rest.strip_prefix('s'));
+    name && rest.is_some_and(|rest| apart(rest.chars(), Some('s'), |c| may_trail(c, false), false))
 }
 
 /// Whether what stands beside a token does not belong to it. `edge` is the token's own character
@@ -375,6 +373,7 @@ mod tests {
             ("to !bob@x.com", "bob@x.com"),
             ("to -bob@x.com", "bob@x.com"),
             ("bob'smith@x.com", "bob"),
+            ("x.com's.evil.com", "x.com"),
         ] {
             assert!(!holds(text, value), "{value:?} in {text:?}");
         }

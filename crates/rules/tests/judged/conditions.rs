@@ -35,7 +35,7 @@ fn s5_8_trust_drops_from_that_call_on() {
 
 #[test]
 fn s5_9_each_condition_of_when() {
-    let args = json!({ "n": 60, "s": "prod-eu", "l": ["a", "b"], "t": "75.00", "f": true, "p": { "q/r": 1 } });
+    let args = json!({ "n": 60, "s": "prod-eu", "l": ["a", "b"], "t": "75.00", "c": "40 BTC", "d": "1.000,00", "f": true, "p": { "q/r": 1 } });
     for (when, strict, loose) in [
         ("{}", true, true),
         ("{trust: trusted}", true, true),
@@ -72,6 +72,8 @@ fn s5_9_each_condition_of_when() {
         // What cannot be told is held against the call.
         ("{args: {t: {min: 50}}}", true, false),
         ("{args: {t: {min: 80}}}", false, false),
+        ("{args: {c: {min: 80}}}", true, false),
+        ("{args: {d: {min: 80}}}", true, false),
         ("{args: {s: {min: 50}}}", true, false),
         // All that is named must hold.
         ("{trust: trusted, effect: [read]}", false, false),

@@ -21,6 +21,12 @@ fn s5_9_an_id_that_a_call_was_given_is_not_its_own() {
     );
     let later = made(json!({ "name": "plan" }), json!({ "file_id": "F-9981" }));
     check("Create plan", &[approved, later, delete("F-9981")], "kak");
+    // A short one counts by its kind: three guests are no file 3.
+    let used = |args: Value| returned("drive.append_to_file", args, json!({ "ok": true }));
+    let later = made(json!({ "name": "plan" }), json!({ "file_id": 3 }));
+    let all = |args: Value| [used(args), later.clone(), delete("3")];
+    check("Create plan", &all(json!({ "file_id": 3 })), "kak");
+    check("Create plan", &all(json!({ "lines": 3 })), "kaa");
     // Read before, in an outsider's text.
     let read = returned(
         "mail.search",
