@@ -112,7 +112,6 @@ const COMES_ABOUT: &[&str] = &[
     "refused approval.own_request",
     "refused run.ended",
     "refused run.not_failed",
-    "refused run.retries_used_up",
 ];
 
 /// S1.2, S1.4, S1.5, S2.1, S2.3, S4.3, S4.5, S4.8, S6.4, S6.5, S6.8, S6.9, S6.10.
