@@ -1,10 +1,5 @@
 //! The web pages, as a browser meets them.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "tests state what they expect; a panic with the place is what a failing one should print"
-)]
-
 use std::fmt::Write;
 use std::time::Duration;
 
