@@ -92,7 +92,7 @@ both! {
         assert_eq!(code(&stale), "approval.already_decided");
         assert_eq!(detail(&stale, "recorded_decision").as_deref(), Some("denied"));
         assert_eq!(detail(&stale, "decided_by").as_deref(), Some("app"));
-        assert_eq!(case.app.pending(&run).await, [second.clone()]);
+        assert_eq!(case.app.pending(&run).await, std::slice::from_ref(&second));
         assert_eq!(case.ledger.of(&run), []);
         let refused = case.admin.refusals(&first.id).await;
         assert_eq!(refused.len(), 1, "{refused:#?}");

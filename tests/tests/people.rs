@@ -44,7 +44,7 @@ both! {
                 assert_eq!(entry.actor, format!("principal:{holder}"));
                 assert_eq!(entry.code, "approval.own_request");
             }
-            assert_eq!(case.app.pending(&run).await, [held.clone()]);
+            assert_eq!(case.app.pending(&run).await, std::slice::from_ref(&held));
             case.app.approve(&held).await;
             case.completed(&run).await;
             assert_eq!(case.ledger.numbers(&run), [1]);
@@ -113,7 +113,7 @@ both! {
         assert_eq!(code(&stranger.try_run(&run).await.unwrap_err()), "run.not_found");
         assert_eq!(code(&stranger.cancel(&run).await.unwrap_err()), "run.not_found");
 
-        assert_eq!(case.app.pending(&run).await, [held.clone()]);
+        assert_eq!(case.app.pending(&run).await, std::slice::from_ref(&held));
         assert_eq!(case.ledger.of(&run), []);
         case.app.deny(&held, "").await;
         case.completed(&run).await;

@@ -131,7 +131,7 @@ alone! {
         case.advance(Duration::from_secs(10 * 60)).await;
         case.start_all().await;
         let again = case.app.pending(&run).await;
-        assert_eq!(again, [held.clone()]);
+        assert_eq!(again, std::slice::from_ref(&held));
         case.app.approve(&held).await;
         case.completed(&run).await;
         assert_eq!(case.ledger.numbers(&run), [1]);
