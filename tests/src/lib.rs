@@ -12,7 +12,7 @@
 //! limit ([`until`]) that no healthy run comes near; nothing waits for a fixed time.
 //!
 //! Races are run for 200 rounds, or as many as `SAYSO_TEST_ROUNDS` says; executors are killed 5 times
-//! under load, or as often as `SAYSO_CHAOS_KILLS` says.
+//! under load, or as often as `SAYSO_TEST_CHAOS_KILLS` says.
 //!
 //! What acts in these tests is [`Ledger`]'s server: a file outside the product gets a line for each
 //! execution.

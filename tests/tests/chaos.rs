@@ -5,8 +5,8 @@
 //! approval is lost; every run ends completed, or failed naming the calls in flight at the kill, and
 //! completes after a retry. With an idempotent tool every run completes by itself.
 //!
-//! 5 kills with 8 or more calls in flight, or as many as `SAYSO_CHAOS_KILLS` says, in waves of 200
-//! runs, or as many as `SAYSO_CHAOS_WAVE` says; `cargo xtask chaos` runs 40.
+//! 5 kills with 8 or more calls in flight, or as many as `SAYSO_TEST_CHAOS_KILLS` says, in waves of 200
+//! runs, or as many as `SAYSO_TEST_CHAOS_WAVE` says; `cargo xtask chaos` runs 40.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -223,8 +223,8 @@ fn killed_executors_run_nothing_twice_and_lose_nothing() {
         let case = Case::alone(SHAPE, options()).await;
         case.deploy(&careful()).await;
         case.deploy(&idempotent()).await;
-        let wanted = number("SAYSO_CHAOS_KILLS", 5);
-        let size = number("SAYSO_CHAOS_WAVE", 200);
+        let wanted = number("SAYSO_TEST_CHAOS_KILLS", 5);
+        let size = number("SAYSO_TEST_CHAOS_WAVE", 200);
         let mut kills = 0;
         let mut agents = ["careful", "careful", "idempotent"].into_iter().cycle();
         while kills < wanted {

@@ -25,8 +25,8 @@ pub(crate) struct Arguments {
 /// Runs it. The exit code is the test's.
 pub(crate) fn run(processes: &Processes, arguments: &Arguments) -> Result<ExitCode> {
     let sizes = [
-        ("SAYSO_CHAOS_KILLS", arguments.kills.to_string()),
-        ("SAYSO_CHAOS_WAVE", arguments.wave.to_string()),
+        ("SAYSO_TEST_CHAOS_KILLS", arguments.kills.to_string()),
+        ("SAYSO_TEST_CHAOS_WAVE", arguments.wave.to_string()),
     ];
     let only = test::Arguments::only("sayso-tests", "chaos", &[Need::Postgres, Need::Nats]);
     test::run_with(processes, &only, sizes.into())
