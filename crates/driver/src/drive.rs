@@ -378,8 +378,8 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
         let flushed = self.flush(false, None).await?;
         self.begin_started();
         Ok(match flushed {
-            Flushed::Durable => Turn::Again,
-            Flushed::Moved | Flushed::Lost => Turn::Moved,
+            Flushed::Durable if !self.session.has_moved() => Turn::Again,
+            Flushed::Durable | Flushed::Moved | Flushed::Lost => Turn::Moved,
         })
     }
 
@@ -885,7 +885,8 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
     /// later; the model's answer is never paid for twice (S5.13).
     async fn rest(&mut self, error: &(impl Display + Sync)) -> Result<(), Stuck> {
         tracing::warn!(run = %self.session.state().run(), %error, "the run rests");
-        if self.underway.executing.is_empty() {
+        // A start that is not durable yet is that of a call which this hold still has to send.
+        if self.underway.executing.is_empty() && !self.session.must_flush() {
             self.flush(true, Some(PAUSE)).await?;
         } else {
             self.underway.judging = true;

@@ -395,6 +395,11 @@ impl<J: Journal, H: Herald> Session<J, H> {
         self.moved_from.take()
     }
 
+    /// Whether others have written since the hold looked last.
+    pub(crate) fn has_moved(&self) -> bool {
+        self.moved_from.is_some()
+    }
+
     /// Whether a call is about to be started by a step that is not durable yet.
     pub(crate) fn must_flush(&self) -> bool {
         self.steps

@@ -82,6 +82,12 @@ impl RunState {
                         .expect("a late result is that of a known call");
                     messages.push(Message::User(late_note(call)));
                 }
+                Entry::UnknownOutcome(id) => {
+                    let call = self
+                        .call(id)
+                        .expect("an unknown outcome is that of a known call");
+                    messages.push(Message::User(unknown_note(call)));
+                }
                 Entry::Assistant {
                     text,
                     model,
@@ -111,6 +117,14 @@ impl RunState {
         }
         messages
     }
+}
+
+/// What a model is told of a call that was approved after it was told that it waits, and sent.
+fn unknown_note(call: &Call) -> String {
+    format!(
+        "[note] the earlier call {} ({}), which had no result then, was approved and sent:\n{UNKNOWN}",
+        call.id, call.model_name
+    )
 }
 
 fn call_message(call: &Call) -> CallMessage {

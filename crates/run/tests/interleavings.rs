@@ -777,3 +777,37 @@ fn two_identical_calls_of_one_answer_supersede_an_earlier_one_together() {
     assert_eq!(world.state.held().count(), 3);
     assert_eq!(world.state.status(), Status::AwaitingApproval);
 }
+
+/// S4.5: a call that was approved after the model was told that it waits, and whose outcome is
+/// unknown, is told to the model by a retry; the answer before it is not the last word.
+#[test]
+fn a_retry_tells_of_an_unknown_outcome_that_the_model_took_for_undecided() {
+    let mut world = World::new();
+    let answer = |calls| Event::Answer { calls, text: true };
+    world.happen(answer(vec![(0, 0)]));
+    world.happen(Event::Judge { rulings: vec![3] });
+    world.happen(Event::Message);
+    world.happen(Event::Ask);
+    world.happen(Event::Decide {
+        which: 0,
+        approve: true,
+        by: 0,
+        goes_on: false,
+        message: false,
+    });
+    world.happen(answer(Vec::new()));
+    world.happen(Event::Execute(1));
+    world.happen(Event::Crash);
+    world.happen(Event::Interrupt);
+    assert_eq!(world.state.status(), Status::Failed);
+    world.happen(Event::Retry);
+    let last = world.state.messages().pop();
+    assert!(
+        matches!(&last, Some(Message::User(note)) if note.contains("outcome unknown")),
+        "{last:?}"
+    );
+    assert_eq!(
+        world.state.next(),
+        Next::Owed(vec![Effect::AskModel { cycle: 3 }])
+    );
+}

@@ -59,6 +59,7 @@ async fn run(world: Arc<World>, pid: Pid, name: String, shutdown: CancellationTo
     let herald = Herald::start(&world, pid, &journal);
     let mut wake_ups = world.bus.pull(pid);
     while !shutdown.is_cancelled() {
+        let sent = world.kernel.now();
         let worker = match journal.tables().register(&name).await {
             Ok(worker) => worker.expect("the names of workers are plain"),
             Err(_) => {
@@ -67,7 +68,7 @@ async fn run(world: Arc<World>, pid: Pid, name: String, shutdown: CancellationTo
             }
         };
         world.is_worker(pid, &worker);
-        let beat = Beat::start(&world, pid, &journal, worker.clone());
+        let beat = Beat::start(&world, pid, &journal, worker.clone(), sent);
         let driver = Arc::new(Driver {
             journal: Arc::new(journal.clone()),
             models: Arc::new(Mind(Arc::clone(&world))),
@@ -186,12 +187,13 @@ struct Beat {
 }
 
 impl Beat {
-    fn start(world: &Arc<World>, pid: Pid, journal: &Journal, worker: WorkerId) -> Self {
+    /// It holds from when the registration was sent.
+    fn start(world: &Arc<World>, pid: Pid, journal: &Journal, worker: WorkerId, sent: u64) -> Self {
         let beat = Self {
             world: Arc::clone(world),
             worker,
             journal: journal.clone(),
-            renewed: Arc::new(AtomicU64::new(world.kernel.now())),
+            renewed: Arc::new(AtomicU64::new(sent)),
             dead: Arc::default(),
             lost: CancellationToken::new(),
             stop: CancellationToken::new(),

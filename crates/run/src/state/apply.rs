@@ -167,8 +167,11 @@ impl RunState {
                 self.begun = true;
                 self.ended_at = Some(at);
                 for id in &failed.unknown {
-                    self.call_in(id, |phase| matches!(phase, Phase::Unknown { .. }))?
-                        .unknown = true;
+                    let call = self.call_in(id, |phase| matches!(phase, Phase::Unknown { .. }))?;
+                    call.unknown = true;
+                    if call.placeheld.is_some() {
+                        self.unseen.push((seq, Entry::UnknownOutcome(id.clone())));
+                    }
                 }
                 self.end = Some(End::Failed(failed.clone()));
             }

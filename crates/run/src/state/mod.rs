@@ -119,6 +119,8 @@ pub(crate) enum Entry {
         calls: Vec<CallId>,
     },
     LateResult(CallId),
+    /// A call of which the model was told that it waits was sent, and its outcome is unknown.
+    UnknownOutcome(CallId),
 }
 
 /// What a person said to a run after it was started.

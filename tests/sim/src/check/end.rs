@@ -10,10 +10,11 @@ use super::{Broken, Checker};
 use crate::world::World;
 
 impl Checker {
-    /// Every run has ended and everybody was told.
+    /// Every run has ended, everybody was told, and what was heard is on record.
     pub(crate) fn is_at_rest(&self, world: &World) -> bool {
         let (_, live) = self.counts();
         live == 0
+            && self.results(world).is_ok()
             && world.disk.look(|tables| {
                 let mut runs = tables.runs.values();
                 runs.all(|run| run.published == run.row.seq)
@@ -22,6 +23,9 @@ impl Checker {
 
     /// What has not come to rest.
     pub(crate) fn restless(&self, world: &World) -> String {
+        if let Err(missing) = self.results(world) {
+            return missing;
+        }
         world.disk.look(|tables| {
             let runs = tables
                 .runs

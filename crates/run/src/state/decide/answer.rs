@@ -106,7 +106,8 @@ impl RunState {
             crate::state::Entry::Assistant { text, .. } if !text.is_empty() => Some(text.clone()),
             crate::state::Entry::Assistant { .. }
             | crate::state::Entry::User(_)
-            | crate::state::Entry::LateResult(_) => None,
+            | crate::state::Entry::LateResult(_)
+            | crate::state::Entry::UnknownOutcome(_) => None,
         });
         let (ended_by, output) = if self.last_answer_stands() {
             (EndedBy::Answer, text.unwrap_or_default())
