@@ -25,6 +25,13 @@ use crate::{BusError, Event, PartlyPublished, WorkKey, subject};
 /// Events in flight at once, of one caller.
 const WINDOW: usize = 64;
 
+/// What was tried already to get one request through.
+#[derive(Default)]
+struct Mending {
+    healed: bool,
+    repeated: bool,
+}
+
 impl Core {
     pub(super) async fn wake(
         &self,
@@ -37,12 +44,29 @@ impl Core {
         if !headers.is_empty() {
             message = message.headers(header_map(headers)?);
         }
-        match self.send_wake(&subject, cause.len(), message.clone()).await {
-            Err(BusError::NoStream { .. }) => {
-                self.heal().await?;
-                self.send_wake(&subject, cause.len(), message).await
+        let mut mending = Mending::default();
+        loop {
+            match self.send_wake(&subject, cause.len(), message.clone()).await {
+                Err(cause) => self.mend(cause, &mut mending).await?,
+                Ok(()) => return Ok(()),
             }
-            outcome => outcome,
+        }
+    }
+
+    /// Does what makes another attempt worthwhile: missing streams are made again, and what was not
+    /// acknowledged is sent once more, because a stream that is deleted takes it along. What arrives
+    /// twice is harmless: an event is stored once by its id, and a wake-up only asks to look.
+    async fn mend(&self, cause: BusError, mending: &mut Mending) -> Result<(), BusError> {
+        match cause {
+            BusError::NoStream { .. } if !mending.healed => {
+                mending.healed = true;
+                self.heal().await
+            }
+            BusError::Unacknowledged { .. } if !mending.repeated => {
+                mending.repeated = true;
+                Ok(())
+            }
+            cause => Err(cause),
         }
     }
 
@@ -58,26 +82,18 @@ impl Core {
 
     pub(super) async fn publish_events(&self, events: &[Event]) -> Result<(), PartlyPublished> {
         let mut acknowledged = 0;
-        let mut healed = false;
+        let mut mending = Mending::default();
         while acknowledged < events.len() {
             let rest = &events[acknowledged..];
             let (done, failure) = self.publish_window(&rest[..rest.len().min(WINDOW)]).await;
             acknowledged += done;
-            let cause = match failure {
-                None => continue,
-                Some(BusError::NoStream { .. }) if !healed => {
-                    healed = true;
-                    match self.heal().await {
-                        Ok(()) => continue,
-                        Err(cause) => cause,
-                    }
-                }
-                Some(cause) => cause,
-            };
-            return Err(PartlyPublished {
-                acknowledged,
-                cause,
-            });
+            let Some(cause) = failure else { continue };
+            if let Err(cause) = self.mend(cause, &mut mending).await {
+                return Err(PartlyPublished {
+                    acknowledged,
+                    cause,
+                });
+            }
         }
         Ok(())
     }
