@@ -107,6 +107,7 @@ impl World {
             trigger: None,
             tick: None,
             traceparent: None,
+            parent: None,
         };
         let (actor, step) = Start {
             run: run.clone(),
