@@ -83,7 +83,8 @@ pub struct IdempotencyKey {
     pub request: Digest,
 }
 
-/// Tokens of one model answer, as the provider counted them; zero where it did not.
+/// Tokens of one model answer, as the provider counted them, or as they were counted here where it
+/// did not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Usage {
     /// Tokens of the request, cached ones included.

@@ -63,15 +63,20 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
         let Some(window) = models.window(&request.tier) else {
             return Size::Fits;
         };
+        // A token has at least one byte: most requests need no counting.
+        let full = window * FULL / 100;
+        if bytes(request) <= full {
+            return Size::Fits;
+        }
         let state = self.session.state();
         let tokens = match state.measured() {
             Some(usage) if is_right(usage, window) => {
                 let since = since_last_answer(&request.messages);
-                usage.input + usage.output + count(&**models, since)
+                usage.input + usage.output + measure_all(since, &|text| models.count(text))
             }
-            Some(_) | None => count_all(&**models, request),
+            Some(_) | None => measure(request, &|text| models.count(text)),
         };
-        if tokens * 100 <= window * FULL {
+        if tokens <= full {
             return Size::Fits;
         }
         match (state.can_prune(), state.can_brief()) {
@@ -110,7 +115,8 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
         }
         let request = ModelRequest {
             run: state.run().clone(),
-            cycle,
+            // A conversation of its own, which has one cycle.
+            cycle: 1,
             tier,
             system: BRIEF.to_owned(),
             messages: vec![Message::User(told)],
@@ -194,28 +200,28 @@ fn since_last_answer(messages: &[Message]) -> &[Message] {
     answered.map_or(messages, |at| &messages[at + 1..])
 }
 
-fn count_all<M: Models>(models: &M, request: &ModelRequest) -> u64 {
-    let tools = request.tools.iter().map(|tool| {
-        models.count(&tool.model_name)
-            + models.count(&tool.description)
-            + models.count(&tool.input_schema)
-    });
-    models.count(&request.system) + tools.sum::<u64>() + count(models, &request.messages)
+fn bytes(request: &ModelRequest) -> u64 {
+    measure(request, &|text| text.len() as u64)
 }
 
-fn count<M: Models>(models: &M, messages: &[Message]) -> u64 {
-    let counted = messages.iter().map(|message| match message {
-        Message::User(text) => models.count(text),
+fn measure(request: &ModelRequest, size: &impl Fn(&str) -> u64) -> u64 {
+    let tools = request
+        .tools
+        .iter()
+        .map(|tool| size(&tool.model_name) + size(&tool.description) + size(&tool.input_schema));
+    size(&request.system) + tools.sum::<u64>() + measure_all(&request.messages, size)
+}
+
+fn measure_all(messages: &[Message], size: &impl Fn(&str) -> u64) -> u64 {
+    let sizes = messages.iter().map(|message| match message {
+        Message::User(text) => size(text),
         Message::Assistant { text, calls, .. } => {
             let calls = calls
                 .iter()
-                .map(|call| models.count(&call.model_name) + models.count(&call.args));
-            models.count(text) + calls.sum::<u64>()
+                .map(|call| size(&call.model_name) + size(&call.args));
+            size(text) + calls.sum::<u64>()
         }
-        Message::Results(results) => results
-            .iter()
-            .map(|result| models.count(&result.text))
-            .sum(),
+        Message::Results(results) => results.iter().map(|result| size(&result.text)).sum(),
     });
-    counted.sum()
+    sizes.sum()
 }

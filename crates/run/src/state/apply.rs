@@ -67,6 +67,7 @@ impl RunState {
             pruned_upto: 0,
             brief: None,
             takeovers: 0,
+            resumed_seq: 0,
             worker: None,
             calls: Vec::new(),
             call_index: BTreeMap::new(),
@@ -147,7 +148,10 @@ impl RunState {
             Step::ToolDenied(denied) => self.tool_denied(&recorded.actor, denied, seq, at)?,
             Step::ToolStarted(started) => self.tool_started(started, seq)?,
             Step::TrustLowered(lowered) => self.trust_lowered(lowered, seq)?,
-            Step::TakenOver(taken) => self.taken_over(taken),
+            Step::TakenOver(taken) => {
+                self.resumed_seq = seq;
+                self.taken_over(taken);
+            }
             Step::ToolResult(result) => self.tool_result(result, seq)?,
             Step::RepeatLoop(repeated) => {
                 let outcome = Outcome::RepeatLoop {
@@ -192,6 +196,7 @@ impl RunState {
                     return Err("`retried` although it had not failed".into());
                 }
                 self.retries = retried.attempt;
+                self.resumed_seq = seq;
                 self.takeovers = 0;
                 self.end = None;
                 self.ended_at = None;

@@ -168,6 +168,8 @@ pub struct RunState {
     /// The automatic retry that it waits for, and when that is due.
     pub(crate) scheduled: Option<(u32, crate::time::Timestamp)>,
     pub(crate) takeovers: u32,
+    /// Sequence number of the last takeover or retry: what was asked of a model before is void.
+    pub(crate) resumed_seq: u64,
     pub(crate) worker: Option<WorkerId>,
     /// Tokens of the last answer and its request, while they tell the size of the conversation.
     pub(crate) measured: Option<Usage>,

@@ -20,6 +20,7 @@ impl RunState {
         self.check_live()?;
         if answer.cycle != self.cycles + 1
             || answer.seen > self.head.seq
+            || answer.seen < self.resumed_seq
             || self.tools.is_none()
             || self.scheduled.is_some()
         {
