@@ -192,7 +192,10 @@ fn s4_4_the_writer_of_a_brief_reads_those_turns() {
         "not available",
         "Result of call_1_1",
     ] {
-        assert!(told.contains(part) || part == "not available", "{part}: {told}");
+        assert!(
+            told.contains(part) || part == "not available",
+            "{part}: {told}"
+        );
     }
     assert!(!told.contains("call_4_1"), "{told}");
     world.take(brief(3)).unwrap();
