@@ -41,10 +41,10 @@ fn refused(refusal: &Refusal) -> Coded {
         | Refusal::RetriesUsedUp
         | Refusal::IsChild(_)
         | Refusal::AlreadyDecided { .. }
-        | Refusal::Expired { .. } => Kind::Precondition,
+        | Refusal::Expired { .. }
+        | Refusal::KeyReused(_) => Kind::Precondition,
         Refusal::UnknownTarget(_) => Kind::NotFound,
         Refusal::OwnRequest => Kind::PermissionDenied,
-        Refusal::KeyReused(_) => Kind::Conflict,
         Refusal::SeenMissing | Refusal::Empty | Refusal::HoldsNul => Kind::Invalid,
         Refusal::TooLong { .. } => Kind::TooLarge,
         Refusal::Stale(_) | Refusal::CallNotOpen { .. } => Kind::Conflict,
