@@ -129,6 +129,15 @@ impl Sweep<'_> {
         self.runs(sql, Duration::ZERO, limit).await
     }
 
+    /// Runs that have ended for good, with ends of children that are not on their record yet: what
+    /// comes late is recorded all the same (S1.4).
+    pub async fn late_parents(&self, limit: u32) -> Result<Vec<RunRef>, DatabaseError> {
+        let sql = "SELECT DISTINCT r.id, r.namespace, r.agent FROM child_ends c \
+             JOIN runs r ON r.id = c.parent \
+             WHERE r.status IN ('completed', 'cancelled') AND $1 = 0 LIMIT $2";
+        self.runs(sql.to_owned(), Duration::ZERO, limit).await
+    }
+
     /// Live runs whose parent has ended: nobody waits for them any more (S1.4).
     pub async fn parentless(&self, limit: u32) -> Result<Vec<RunRef>, DatabaseError> {
         let sql = "SELECT r.id, r.namespace, r.agent FROM runs r JOIN runs p ON p.id = r.parent \
