@@ -11,6 +11,7 @@ use tracing::Instrument;
 
 use crate::hold::Hold;
 use crate::journal::{Journal, LoadError, Loaded};
+use crate::lane::{Lane, Place};
 use crate::session::{Session, Stuck};
 use crate::world::{Fence, Herald, Models, Policy, Tools};
 
@@ -60,20 +61,48 @@ pub enum Driven {
 
 impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Driver<J, M, T, P, H> {
     /// Drives a run until it waits, ends, or is lost. A message on `nudges` says that somebody wrote
-    /// to it; `claimed` is called once the claim is durable, or it is clear that there is nothing to
-    /// claim; `drain` asks to hand the run back as soon as no call is in flight.
+    /// to it; a suspected run is driven alone in `lane`; `claimed` is called once the claim is durable,
+    /// or it is clear that there is nothing to claim; `drain` asks to hand the run back as soon as no
+    /// call is in flight.
     pub async fn drive(
         self: &Arc<Self>,
         run: &RunId,
         nudges: &mut mpsc::Receiver<()>,
+        lane: &Lane,
         claimed: impl FnOnce() + Send,
         drain: CancellationToken,
     ) -> Driven {
+        let driven = async {
+            let mut loaded = self.look(run).await?;
+            let mut place = None;
+            if loaded.state.is_suspected() {
+                let entered = lane.enter(&drain).await;
+                place = Some(entered.ok_or(Driven::Unavailable("this worker ends".into()))?);
+                loaded = self.look(run).await?;
+            }
+            let span = self.span(&loaded);
+            let driving = async {
+                let mut hold = self.hold(loaded, place).await?;
+                let parked = hold.run_until_parked(nudges, claimed, drain).await;
+                parked.map_err(|stuck| match stuck {
+                    Stuck::Load(error) => Driven::LeftAlone(error.to_string()),
+                    Stuck::Refused(why) => Driven::LeftAlone(why),
+                })
+            };
+            driving.instrument(span).await
+        };
+        match driven.await {
+            Ok(driven) | Err(driven) => driven,
+        }
+    }
+
+    /// Loads a run, if there is something for this worker to do in it.
+    async fn look(&self, run: &RunId) -> Result<Loaded, Driven> {
         let loaded = match self.journal.load(run).await {
             Ok(Some(loaded)) => loaded,
-            Ok(None) => return Driven::NotFound,
-            Err(LoadError::Unavailable(why)) => return Driven::Unavailable(why),
-            Err(error) => return Driven::LeftAlone(error.to_string()),
+            Ok(None) => return Err(Driven::NotFound),
+            Err(LoadError::Unavailable(why)) => return Err(Driven::Unavailable(why)),
+            Err(error) => return Err(Driven::LeftAlone(error.to_string())),
         };
         let elsewhere = loaded
             .lease
@@ -83,28 +112,17 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Driver<J, M, T, P, H
         #[cfg(feature = "hooks")]
         let elsewhere = elsewhere && !planted(Fault::TakeoverOfLiveWorker);
         if elsewhere {
-            return Driven::HeldElsewhere;
+            return Err(Driven::HeldElsewhere);
         }
         let owed = matches!(loaded.state.next(), Next::Owed(_));
         if !owed && loaded.lease.worker.is_none() && loaded.lease.ready_at.is_none() {
-            return Driven::NothingOwed;
+            return Err(Driven::NothingOwed);
         }
         let untouched = loaded.lease.paused && !loaded.state.status().is_terminal();
         if untouched && (owed || loaded.lease.worker.is_some()) {
-            return Driven::Paused;
+            return Err(Driven::Paused);
         }
-        let span = self.span(&loaded);
-        let driven = async {
-            let mut hold = self.hold(loaded).await?;
-            let parked = hold.run_until_parked(nudges, claimed, drain).await;
-            parked.map_err(|stuck| match stuck {
-                Stuck::Load(error) => Driven::LeftAlone(error.to_string()),
-                Stuck::Refused(why) => Driven::LeftAlone(why),
-            })
-        };
-        match driven.instrument(span).await {
-            Ok(driven) | Err(driven) => driven,
-        }
+        Ok(loaded)
     }
 
     /// The span of one hold, in the trace in which the run was started (S10.3).
@@ -123,7 +141,11 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Driver<J, M, T, P, H
         span
     }
 
-    async fn hold(self: &Arc<Self>, loaded: Loaded) -> Result<Hold<J, M, T, P, H>, Driven> {
+    async fn hold(
+        self: &Arc<Self>,
+        loaded: Loaded,
+        place: Option<Place>,
+    ) -> Result<Hold<J, M, T, P, H>, Driven> {
         let trigger = loaded.state.trigger();
         let revision = match self
             .policy
@@ -142,6 +164,12 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Driver<J, M, T, P, H
             self.worker.clone(),
             loaded,
         );
-        Ok(Hold::new(Arc::clone(self), revision, session, taken_over))
+        Ok(Hold::new(
+            Arc::clone(self),
+            revision,
+            session,
+            taken_over,
+            place,
+        ))
     }
 }
