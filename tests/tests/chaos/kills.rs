@@ -171,7 +171,7 @@ fn killed_executors_run_nothing_twice_and_lose_nothing() {
         let case = Case::alone(SHAPE, options()).await;
         case.deploy(&careful()).await;
         case.deploy(&idempotent()).await;
-        let wanted = number("SAYSO_TEST_CHAOS_KILLS", 5);
+        let wanted = number("SAYSO_TEST_CHAOS_KILLS", 3);
         let size = number("SAYSO_TEST_CHAOS_WAVE", 200);
         let mut kills = 0;
         let mut agents = ["careful", "careful", "idempotent"].into_iter().cycle();

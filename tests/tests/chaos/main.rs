@@ -11,9 +11,9 @@
 //!
 //! | variable | what it says | else |
 //! |---|---|---|
-//! | `SAYSO_TEST_CHAOS_KILLS` | kills with 8 or more calls in flight | 5 |
+//! | `SAYSO_TEST_CHAOS_KILLS` | kills with 8 or more calls in flight | 3 |
 //! | `SAYSO_TEST_CHAOS_WAVE` | runs in a wave | 200 |
-//! | `SAYSO_TEST_CHAOS_SECONDS` | how long the storm lasts | 20 |
+//! | `SAYSO_TEST_CHAOS_SECONDS` | how long the storm lasts | 15 |
 //! | `SAYSO_TEST_CHAOS_SEED` | what it is drawn from; printed | another each time |
 //!
 //! `cargo xtask chaos` sets them all.

@@ -32,7 +32,7 @@ async fn weather(shape: Shape, options: Options, length: Duration) {
 }
 
 fn length() -> Duration {
-    Duration::from_secs(number("SAYSO_TEST_CHAOS_SECONDS", 20) as u64)
+    Duration::from_secs(number("SAYSO_TEST_CHAOS_SECONDS", 15) as u64)
 }
 
 /// S4.5, S6.9, S1.1: processes of every kind are killed and frozen, the broker loses its streams and

@@ -1,5 +1,6 @@
 //! Every window that the driver's hooks name, forced: the worker is killed or stopped there.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use sayso_tests::{Case, on_runtime};
@@ -98,14 +99,22 @@ fn a_freeze_at_every_window() {
 fn every_window_of_the_driver_is_forced() {
     let sources = concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/driver/src");
     let mut named = Vec::new();
-    for file in std::fs::read_dir(sources).unwrap() {
-        let text = std::fs::read_to_string(file.unwrap().path()).unwrap();
-        let names = text.split('"').filter(|word| {
-            word.strip_prefix("driver.").is_some_and(|rest| {
-                !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_lowercase() || b == b'_')
-            })
-        });
-        named.extend(names.map(str::to_owned));
+    let mut folders = vec![PathBuf::from(sources)];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let text = std::fs::read_to_string(path).unwrap();
+            let names = text.split('"').filter(|word| {
+                word.strip_prefix("driver.").is_some_and(|rest| {
+                    !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_lowercase() || b == b'_')
+                })
+            });
+            named.extend(names.map(str::to_owned));
+        }
     }
     named.sort();
     named.dedup();
