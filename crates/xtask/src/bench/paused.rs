@@ -15,7 +15,7 @@ use super::quantile::Latencies;
 /// How many runs go on, one at a time, before and after.
 const RESUMED: usize = 200;
 /// Runs before memory is read for the first time: connections, caches and statements are there.
-const WARM: usize = 512;
+const WARM: usize = 4096;
 /// How long the services may rest before their memory is read: what they free late, they have
 /// freed by then.
 const REST: Duration = Duration::from_secs(3);
@@ -41,6 +41,7 @@ pub(super) struct Paused {
 
 /// Measures with so many runs that wait.
 pub(super) fn measure(crowd: &Crowd, house: &House, runs: usize) -> Result<Paused> {
+    eprintln!("bench: warming up");
     crowd.gated_runs(WARM.min(runs), MANY)?;
     let (_, held) = crowd.each(RESUMED.min(runs), MANY, async |door| door.pause().await)?;
     let resume_before = resume(crowd, held)?;
