@@ -1,6 +1,8 @@
 //! What runs cost that wait for a person: the memory of each process, and how fast one of them goes on,
 //! before and while they wait, in the same processes.
 
+use std::cell::RefCell;
+use std::rc::Rc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -14,8 +16,9 @@ use super::quantile::Latencies;
 
 /// How many runs go on, one at a time, before and after.
 const RESUMED: usize = 200;
-/// Runs before memory is read for the first time: connections, caches and statements are there.
-const WARM: usize = 4096;
+/// Runs that are started and cancelled before memory is read for the first time, in the way in which
+/// those that stay are started: connections, caches, statements and what a burst needs are there.
+const WARM: usize = 8192;
 /// How long the services may rest before their memory is read: what they free late, they have
 /// freed by then.
 const REST: Duration = Duration::from_secs(3);
@@ -42,7 +45,15 @@ pub(super) struct Paused {
 /// Measures with so many runs that wait.
 pub(super) fn measure(crowd: &Crowd, house: &House, runs: usize) -> Result<Paused> {
     eprintln!("bench: warming up");
-    crowd.gated_runs(WARM.min(runs), MANY)?;
+    crowd.gated_runs(RESUMED.min(runs), MANY)?;
+    let (_, warm) = crowd.each(WARM.min(runs), MANY, async |door| door.begin().await)?;
+    crowd.one(async |door| all_rest(door).await)?;
+    let (count, warm) = (warm.len(), Rc::new(RefCell::new(warm)));
+    let cancel = async move |door: &mut Door| {
+        let run = warm.borrow_mut().pop();
+        door.cancel(&run.context("there is one a cancel")?).await
+    };
+    crowd.each(count, MANY, cancel)?;
     let (_, held) = crowd.each(RESUMED.min(runs), MANY, async |door| door.pause().await)?;
     let resume_before = resume(crowd, held)?;
     let before = rested(crowd, house)?;
