@@ -12,6 +12,8 @@ pub struct Step {
     pub sequence: u64,
     /// Its type.
     pub kind: String,
+    /// When, in microseconds since 1970.
+    pub at: i64,
     /// Whose doing it was.
     pub actor: String,
     /// What it holds.
@@ -30,6 +32,9 @@ impl From<RunStep> for Step {
         Self {
             sequence: step.sequence,
             kind: step.r#type,
+            at: step
+                .at
+                .map_or(0, |at| at.seconds * 1_000_000 + i64::from(at.nanos) / 1_000),
             actor: step.actor,
             content: serde_json::from_str(&step.content_json).expect("content is JSON"),
         }

@@ -18,6 +18,7 @@ use crate::journal::{Append, AppendError, Journal, LeaseChange, LoadError, Loade
 use crate::project::{deliveries, project, usage};
 use crate::resolved::ResolvedTools;
 use crate::rows::LeaseRow;
+use crate::tree::{tell_tree, tree};
 use crate::world::{Herald, Revision};
 use crate::write::{Decided, WriteError, chain, ready_at, tell, write};
 
@@ -180,7 +181,7 @@ impl<J: Journal, H: Herald> Session<J, H> {
                 again: attempt > 0,
                 ..self.append(revision, release, ready_in)
             };
-            let row = append.row.clone();
+            let (row, done) = (append.row.clone(), append.tree.clone());
             #[cfg(feature = "hooks")]
             crate::hooks::window("driver.before_append").await;
             match self.journal.append(append).await {
@@ -203,6 +204,7 @@ impl<J: Journal, H: Herald> Session<J, H> {
                         std::mem::take(&mut self.unpublished),
                         &steps,
                     );
+                    tell_tree(&*self.herald, &row, done);
                     return Ok(Flushed::Durable);
                 }
                 Err(AppendError::Conflict(_)) => {
@@ -253,6 +255,7 @@ impl<J: Journal, H: Herald> Session<J, H> {
             deliveries: deliveries(&self.state, &self.steps, notify),
             usage: usage(&self.state, &self.steps, &self.worker),
             published: self.herald.published(&self.run),
+            tree: tree(&self.state, &self.steps, &self.key),
             start_key: None,
             tick: None,
             id: Uuid::nil(),
@@ -409,7 +412,7 @@ impl<J: Journal, H: Herald> Session<J, H> {
 }
 
 /// How long to wait for a journal that is away.
-fn backoff(attempt: u32) -> Duration {
+pub(crate) fn backoff(attempt: u32) -> Duration {
     Duration::from_millis(50u64 << attempt.min(5))
 }
 

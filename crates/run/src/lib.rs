@@ -40,14 +40,15 @@ pub use id::{
 };
 pub use money::{BadMoney, Currency, Money, Price};
 pub use state::{
-    ActionStatus, Answer, ApprovalOutcome, Call, Clearance, Corrupt, Decision, DecisionItem,
-    Effect, Finished, HeldCall, Input, Judgement, Lowered, ModelFailure, Next, Outcome, Phase,
-    Placeholder, Proposed, Refusal, Response, Ruling, RunState, Start, Status, Target, ToolOutput,
-    WaitFor, Words,
+    ActionStatus, Answer, ApprovalOutcome, Brief, Call, Child, ChildEnd, Clearance, Corrupt,
+    Decision, DecisionItem, Effect, Finished, HeldCall, Input, Judgement, Lowered, ModelFailure,
+    NewChild, Next, Outcome, Phase, Placeholder, Proposed, Refusal, Response, Ruling, RunState,
+    Start, Status, Target, ToolOutput, WaitFor, Words,
 };
 pub use step::{
-    AssistantMessage, AwaitingApproval, AwaitingInput, Cancelled, Completion, DenyCause, EndedBy,
-    Failed, IdempotencyKey, Marks, ModelFailover, RepeatLoop, Retried, Source, SpendingCap, Step,
+    AssistantMessage, AwaitingApproval, AwaitingInput, Cancelled, ChildFinished, ChildStarted,
+    Compaction, CompactionKind, Completion, DenyCause, EndedBy, Failed, IdempotencyKey, Marks,
+    ModelFailover, Parent, RepeatLoop, Retried, RetryScheduled, Source, SpendingCap, Step,
     StepError, StepKind, TakenOver, Thinking, Tick, ToolApproved, ToolBlocked, ToolCall,
     ToolDenied, ToolOutcome, ToolResult, ToolStarted, ToolsListed, TriggerReceived, Trust,
     TrustLowered, Usage, UserMessage, Verdict,

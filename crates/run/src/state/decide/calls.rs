@@ -1,10 +1,11 @@
+use super::delegate::delegated;
 use super::{Caused, Judgement, Ruling, ToolOutput};
 use crate::actor::Actor;
 use crate::id::{ApprovalId, CallId, WorkerId};
 use crate::state::{Call, Phase, Refusal, RunState};
 use crate::step::{
-    AwaitingApproval, AwaitingInput, DenyCause, Marks, Step, ToolBlocked, ToolDenied, ToolOutcome,
-    ToolResult, ToolStarted, Trust, TrustLowered,
+    AwaitingApproval, AwaitingInput, DenyCause, Marks, Retried, Step, ToolBlocked, ToolDenied,
+    ToolOutcome, ToolResult, ToolStarted, Trust, TrustLowered,
 };
 use crate::summary::summarise;
 use crate::time::Timestamp;
@@ -34,6 +35,10 @@ impl RunState {
                 Ruling::Allow { rule, marks } => {
                     let lowered = self.trust_after(&started);
                     started.extend(start(call, worker, marks, Some(rule), lowered));
+                }
+                Ruling::Delegate { rule, child } => {
+                    let trust = self.trust_after(&started);
+                    started.push(delegated(&self.run, call, child, Some(rule), trust));
                 }
                 Ruling::Ask { rule, reason } => {
                     // Identical calls of one answer take the place of an earlier one together.
@@ -203,6 +208,7 @@ impl RunState {
             | Phase::Held
             | Phase::Asked
             | Phase::Started { .. }
+            | Phase::Delegated
             | Phase::Unknown { .. }
             | Phase::Finished(_) => Err(Refusal::CallNotOpen {
                 call: id,
@@ -252,6 +258,7 @@ impl RunState {
             | Phase::Asked
             | Phase::Cleared
             | Phase::Started { .. }
+            | Phase::Delegated
             | Phase::Unknown { .. }
             | Phase::Finished(_) => Err(Refusal::CallNotOpen {
                 call: output.call,
@@ -260,19 +267,25 @@ impl RunState {
         }
     }
 
-    /// Every approval that has passed its time counts as denied (S6.8).
-    pub(super) fn expired(&self, now: Timestamp) -> Caused {
+    /// What time alone brings: every approval that has passed its time counts as denied (S6.8), and
+    /// an automatic retry that is due begins (S1.6).
+    pub(super) fn ticked(&self, now: Timestamp) -> Caused {
         if self.end.is_some() {
             return Caused::new();
         }
+        let due = self.scheduled.filter(|(_, due_at)| *due_at <= now);
+        let retried = due.map(|(attempt, _)| (Actor::System, Step::Retried(Retried { attempt })));
+        self.expired(now).chain(retried).collect()
+    }
+
+    fn expired(&self, now: Timestamp) -> impl Iterator<Item = (Actor, Step)> {
         self.held()
-            .filter(|call| {
+            .filter(move |call| {
                 call.approval
                     .as_ref()
                     .is_some_and(|approval| approval.expires_at <= now)
             })
             .map(|call| (Actor::System, deny(call, DenyCause::Timeout, None, None)))
-            .collect()
     }
 
     /// Every call that has not been sent is closed.
