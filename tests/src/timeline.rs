@@ -16,6 +16,10 @@ pub struct Step {
     pub at: i64,
     /// Whose doing it was.
     pub actor: String,
+    /// The code of what went wrong, if it tells of that.
+    pub code: String,
+    /// What to do about it.
+    pub advice: String,
     /// What it holds.
     pub content: Value,
 }
@@ -36,6 +40,8 @@ impl From<RunStep> for Step {
                 .at
                 .map_or(0, |at| at.seconds * 1_000_000 + i64::from(at.nanos) / 1_000),
             actor: step.actor,
+            code: step.code,
+            advice: step.advice,
             content: serde_json::from_str(&step.content_json).expect("content is JSON"),
         }
     }

@@ -61,6 +61,9 @@ pub(super) fn entry(run: &str, step: &v1::RunStep, calls: &Calls) -> Markup {
             }
             @if let Some(prose) = prose { div.text dir="auto" { (prose) } }
             @if let Some(exact) = exact { pre.text dir="ltr" tabindex="0" { (exact) } }
+            @if !step.advice.is_empty() {
+                p.hint { code { (shown(&step.code)) } " " (shown(&step.advice)) }
+            }
             @if is_cut { p { a href=(whole) { "Show all" } } }
         }
     }

@@ -52,10 +52,15 @@ impl Teller {
 
     /// What a step says.
     pub(crate) fn tell(&mut self, step: &v1::RunStep) -> Said {
-        match decode(step) {
+        let mut said = match decode(step) {
             Some(decoded) => self.known(decoded, &step.actor),
             None => said(None, self.long(&step.content_json)),
+        };
+        if !step.advice.is_empty() {
+            let (code, advice) = (visible::line(&step.code), visible::line(&step.advice));
+            write!(said.text, "\n{code}: {advice}").expect(WRITES);
         }
+        said
     }
 
     fn known(&mut self, step: Step, actor: &str) -> Said {
