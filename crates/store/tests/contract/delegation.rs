@@ -95,7 +95,7 @@ async fn a_child_begins_with_its_parents_append_or_not_at_all(db: &impl Subject)
     );
     assert_eq!(
         store.live_children(parent.run()).await.unwrap(),
-        [child.clone()]
+        std::slice::from_ref(&child)
     );
     store.verify(&child).await;
 }
