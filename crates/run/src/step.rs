@@ -425,6 +425,8 @@ pub enum ToolOutcome {
     Mismatch,
     /// The tool could not be reached; nothing was sent.
     Unreachable,
+    /// It was sent, the run has ended, and its worker was lost before it told what came of it.
+    Unknown,
 }
 
 /// What came of a call.

@@ -117,6 +117,7 @@ impl<'a, J: Watched, H: Herald> Sweeper<'a, J, H> {
         report("expired approvals", self.expire().await);
         report("unpublished events", self.publish().await);
         report("runs without a worker", self.reap().await);
+        report("calls of ended runs", self.give_up().await);
         report("ends of children", self.wake_parents().await);
         report("runs whose parent ended", self.cancel_parentless().await);
         report("late ends of children", self.record_late_ends().await);
@@ -220,6 +221,23 @@ impl<'a, J: Watched, H: Herald> Sweeper<'a, J, H> {
                 decide,
             );
             settled(&run.run, reaping.await);
+        }
+        Ok(())
+    }
+
+    /// Says of calls of ended runs whose worker was lost that their outcome is unknown (S4.5).
+    async fn give_up(&self) -> Result<(), J::Error> {
+        let reaper = WorkerId::new("reaper").expect("the word is a valid id");
+        for run in self.journal.lost(BATCH).await? {
+            let decide = |state: &RunState, now: Timestamp| {
+                Ok(Decided {
+                    steps: state.decide(Input::Lost, now)?,
+                    not_after: None,
+                })
+            };
+            let (journal, herald) = (self.journal, self.herald);
+            let giving_up = write_for_lost(journal, herald, self.key, &run.run, &reaper, decide);
+            settled(&run.run, giving_up.await);
         }
         Ok(())
     }

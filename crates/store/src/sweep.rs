@@ -170,6 +170,15 @@ impl Sweep<'_> {
         self.runs(sql, after, limit).await
     }
 
+    /// Runs that have ended with calls under way whose worker is marked dead: what came of them is
+    /// unknown (S4.5).
+    pub async fn lost(&self, limit: u32) -> Result<Vec<RunRef>, DatabaseError> {
+        let sql = "SELECT r.id, r.namespace, r.agent FROM runs r JOIN workers w ON w.id = r.worker \
+             WHERE r.worker IS NOT NULL AND r.ended_at IS NOT NULL AND r.open_calls > 0 \
+             AND w.ended_at IS NOT NULL AND $1 = 0 LIMIT $2";
+        self.runs(sql.to_owned(), Duration::ZERO, limit).await
+    }
+
     /// How many runs are live, by namespace and status.
     pub async fn counts(&self) -> Result<Vec<StatusCount>, DatabaseError> {
         let rows: Vec<(String, String, i64)> = on_both!(&self.0.0.database, |pool| {

@@ -95,6 +95,7 @@ const COMES_ABOUT: &[&str] = &[
     "outcome permission_denied",
     "outcome mismatch",
     "outcome unreachable",
+    "outcome unknown",
     "denied person",
     "denied rule",
     "denied not_granted",

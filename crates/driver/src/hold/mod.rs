@@ -83,11 +83,16 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
     ) -> Result<Driven, Stuck> {
         let mut claimed = Some(claimed);
         self.take_ended_children().await?;
-        if self.taken_over && !self.session.state().status().is_terminal() {
+        if self.taken_over {
             let epoch = self.session.epoch();
-            self.session.take(Input::TakenOver {
-                worker: self.driver.worker.clone(),
-                epoch,
+            let has_ended = self.session.state().status().is_terminal();
+            self.session.take(if has_ended {
+                Input::Lost
+            } else {
+                Input::TakenOver {
+                    worker: self.driver.worker.clone(),
+                    epoch,
+                }
             })?;
         }
         loop {

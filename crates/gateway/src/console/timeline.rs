@@ -280,6 +280,9 @@ fn came(outcome: ToolOutcome, tool: &Markup) -> Markup {
         ToolOutcome::Mismatch => {
             html! { (tool) " did not run: it is not what was approved." }
         }
+        ToolOutcome::Unknown => {
+            html! { "Whether " (tool) " took effect is not known." }
+        }
         ToolOutcome::Unreachable => html! { (tool) " could not be reached; nothing was sent." },
     }
 }

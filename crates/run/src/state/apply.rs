@@ -348,6 +348,7 @@ impl RunState {
             clearance: None,
             approval: None,
             started_seq: None,
+            sent_by: None,
             child: None,
             untrusted_output: false,
             unknown: false,
@@ -468,6 +469,7 @@ impl RunState {
             idempotent: step.idempotent,
         };
         call.started_seq.get_or_insert(seq);
+        call.sent_by = Some(step.worker.clone());
         call.untrusted_output = step.untrusted_output;
         self.secret_read |= step.sensitive_output;
         self.worker = Some(step.worker.clone());
@@ -513,7 +515,13 @@ impl RunState {
 
     /// Settles a call. If the model was told that it has no result, the result becomes a note.
     pub(super) fn finish(&mut self, id: &CallId, outcome: Outcome, seq: u64) -> Result<(), String> {
-        let call = self.call_in(id, |phase| !matches!(phase, Phase::Finished(_)))?;
+        let call = self
+            .call_mut(id)
+            .ok_or_else(|| format!("there is no {id}"))?;
+        // What was unknown may become known after all.
+        if call.is_finished() && !call.is_in_doubt() {
+            return Err(format!("{id} is in another phase"));
+        }
         call.phase = Phase::Finished(Finished { outcome, seq });
         if call.placeheld.is_some() {
             let id = call.id.clone();

@@ -189,6 +189,8 @@ pub struct Call {
     pub approval: Option<HeldCall>,
     /// Sequence number of the step that first started it.
     pub started_seq: Option<u64>,
+    /// The worker that sent it last.
+    pub sent_by: Option<WorkerId>,
     /// The run that it became, if it is one of `start_agent` that was let through.
     pub child: Option<Child>,
     /// Whether its result may be an outsider's words, once it was started (S5.8).
@@ -213,6 +215,26 @@ impl Call {
     /// Whether it has its one result.
     pub fn is_finished(&self) -> bool {
         matches!(self.phase, Phase::Finished(_))
+    }
+
+    /// Whether it was sent and nobody knows what came of it (S4.5).
+    pub(crate) fn is_in_doubt(&self) -> bool {
+        match &self.phase {
+            Phase::Finished(finished) => matches!(
+                finished.outcome,
+                Outcome::Result {
+                    outcome: ToolOutcome::Unknown,
+                    ..
+                }
+            ),
+            Phase::Proposed
+            | Phase::Held
+            | Phase::Asked
+            | Phase::Cleared
+            | Phase::Started { .. }
+            | Phase::Delegated
+            | Phase::Unknown { .. } => self.unknown,
+        }
     }
 
     /// What stands for its result in a request that is made now.
@@ -247,6 +269,7 @@ impl Call {
                         | ToolOutcome::InvalidArguments
                         | ToolOutcome::PermissionDenied
                         | ToolOutcome::Mismatch
+                        | ToolOutcome::Unknown
                         | ToolOutcome::Unreachable,
                     ..
                 }

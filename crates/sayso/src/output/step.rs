@@ -273,6 +273,7 @@ impl Teller {
                 (Tone::Bad, "did not run: the role does not permit it")
             }
             ToolOutcome::Mismatch => (Tone::Bad, "did not run: it is not what was approved"),
+            ToolOutcome::Unknown => (Tone::Bad, "may have taken effect, or not"),
             ToolOutcome::Unreachable => (Tone::Bad, "did not run: it could not be reached"),
         };
         let mut text = format!("{} {outcome}", self.call(&result.call));

@@ -380,6 +380,16 @@ impl Tables {
         late.take(limit).map(reference).collect()
     }
 
+    /// Runs that have ended with calls under way whose worker is marked dead.
+    pub(super) fn lost(&self, limit: usize) -> Vec<RunRef> {
+        let ended = self
+            .runs
+            .values()
+            .filter(|run| run.row.ended_at.is_some() && run.row.open_calls && run.worker.is_some());
+        let lost = ended.filter(|run| self.free(run));
+        lost.take(limit).map(reference).collect()
+    }
+
     /// Live runs whose parent has ended.
     pub(super) fn parentless(&self, limit: usize) -> Vec<RunRef> {
         let live = self.runs.values().filter(|run| run.row.ended_at.is_none());

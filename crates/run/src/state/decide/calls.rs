@@ -112,9 +112,9 @@ impl RunState {
         let Ruling::Allow { rule, marks } = ruling else {
             return ruling;
         };
-        let doubtful = self.calls.iter().any(|other| {
-            other.unknown && !other.is_finished() && other.fingerprint == call.fingerprint
-        });
+        let mut others = self.calls.iter();
+        let doubtful =
+            others.any(|other| other.is_in_doubt() && other.fingerprint == call.fingerprint);
         if doubtful && !marks.idempotent {
             return Ruling::Ask {
                 rule: "unknown_outcome".into(),
@@ -237,21 +237,13 @@ impl RunState {
         let call = self
             .call(&output.call)
             .ok_or_else(|| Refusal::UnknownTarget(output.call.to_string()))?;
+        let in_doubt = call.is_in_doubt() && call.sent_by.as_ref() == Some(&output.worker);
         match &call.phase {
+            Phase::Finished(_) if in_doubt => Ok(vec![(Actor::System, result_of(output))]),
             Phase::Started { worker, .. } | Phase::Unknown { worker, .. }
                 if *worker == output.worker =>
             {
-                Ok(vec![(
-                    Actor::System,
-                    Step::ToolResult(ToolResult {
-                        call: output.call,
-                        outcome: output.outcome,
-                        content: output.content.replace('\0', "\u{fffd}"),
-                        cut_bytes: output.cut_bytes,
-                        took_micros: output.took_micros,
-                        artifact: output.artifact,
-                    }),
-                )])
+                Ok(vec![(Actor::System, result_of(output))])
             }
             Phase::Proposed
             | Phase::Held
@@ -354,7 +346,18 @@ fn deny(call: &Call, cause: DenyCause, rule: Option<String>, reason: Option<Stri
     })
 }
 
-fn refuse(call: &Call, outcome: ToolOutcome, message: String) -> Step {
+fn result_of(output: ToolOutput) -> Step {
+    Step::ToolResult(ToolResult {
+        call: output.call,
+        outcome: output.outcome,
+        content: output.content.replace('\0', "\u{fffd}"),
+        cut_bytes: output.cut_bytes,
+        took_micros: output.took_micros,
+        artifact: output.artifact,
+    })
+}
+
+pub(super) fn refuse(call: &Call, outcome: ToolOutcome, message: String) -> Step {
     Step::ToolResult(ToolResult {
         call: call.id.clone(),
         outcome,

@@ -117,6 +117,9 @@ pub enum Input {
         /// The sentence for people.
         message: String,
     },
+    /// The run has ended, and the worker that has sent calls of it was lost: what came of them is
+    /// unknown (S4.5).
+    Lost,
     /// The run cannot go on.
     Fail {
         /// The stable code.
@@ -417,6 +420,7 @@ impl RunState {
             }),
             Input::OverCeiling { call, message } => self.over_ceiling(call, message),
             Input::Output(output) => self.output_of(output),
+            Input::Lost => self.lost(),
             Input::Fail { code, message } => self.fails(code, message),
             Input::Reap { worker, message } => self.reaped(worker, message),
             Input::Interrupt => self.interrupted(),
