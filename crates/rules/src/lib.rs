@@ -30,6 +30,7 @@ pub mod names;
 mod patterns;
 pub mod preset;
 pub mod provenance;
+pub mod redact;
 pub mod review;
 pub mod role;
 pub mod schedule;
@@ -46,6 +47,7 @@ pub use judge::{
 };
 pub use names::ToolNames;
 pub use provenance::{Index, Origin};
+pub use redact::Redaction;
 pub use role::Role;
 pub use schedule::Schedule;
 pub use trust::{Source, Trust};

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use crate::bundle::{Builtin, Bundle, Review, Rule, Transport, When};
+use crate::bundle::{Builtin, Bundle, Review, Rule, When, secrets};
 use crate::glob::Glob;
 use crate::judge::{CONTROL_TOOLS, Method, Rules, START_AGENT};
 use crate::names::plain_form;
@@ -22,6 +22,7 @@ pub struct BundleWarning {
     /// - `bundle.rule_cannot_match`: a rule that no call ever reaches
     /// - `bundle.unknown_slug`: a grant of an operation that its catalogue lacks
     /// - `bundle.grants_all`: a grant of a whole catalogue (S3.3)
+    /// - `bundle.secret_not_set`: a secret that nobody has stored yet
     /// - `bundle.change_unreviewed`: a grant of an operation that changes data, without a review
     ///   (S5.5)
     pub code: &'static str,
@@ -65,38 +66,17 @@ pub fn warnings(bundle: &Bundle) -> Vec<BundleWarning> {
     found
 }
 
-/// The names of all secrets that a bundle refers to (S3.10), for whoever knows which are set.
+/// What is odd about a bundle's secrets, given the names of those that are set (S3.10, S5.11).
 #[must_use]
-pub fn secrets(bundle: &Bundle) -> BTreeSet<String> {
-    let mut texts: Vec<&str> = Vec::new();
-    for server in bundle.servers.values() {
-        match &server.transport {
-            Transport::Stdio { command, env } => {
-                texts.extend(command.iter().chain(env.values()).map(String::as_str));
-            }
-            Transport::Http { url, headers } => {
-                texts.push(url);
-                texts.extend(headers.values().map(String::as_str));
-            }
-        }
-    }
-    let notify = bundle
-        .permissions
-        .as_ref()
-        .and_then(|permissions| permissions.notify.as_ref());
-    texts.extend(notify.map(|notify| notify.url.as_str()));
-    let mut names: BTreeSet<String> = texts.into_iter().flat_map(referred).collect();
-    names.extend(notify.and_then(|notify| notify.secret.clone()));
-    names
-}
-
-/// The names in the references of a text: `${secret:NAME}`.
-fn referred(text: &str) -> Vec<String> {
-    text.split("${secret:")
-        .skip(1)
-        .filter_map(|rest| rest.split_once('}'))
-        .map(|(name, _)| name.to_owned())
-        .collect()
+pub fn secret_warnings(bundle: &Bundle, set: &BTreeSet<String>) -> Vec<BundleWarning> {
+    let references = secrets::references(bundle).into_iter();
+    let missing = references.filter(|reference| !set.contains(&reference.name));
+    let warning = |reference: secrets::SecretReference| BundleWarning {
+        code: "bundle.secret_not_set",
+        message: secrets::NoSuchSecret(reference.name).to_string(),
+        path: reference.path,
+    };
+    missing.map(warning).collect()
 }
 
 /// What is odd about the grant of an imported catalogue's operations, given those that it has
@@ -363,12 +343,17 @@ mod tests {
     }
 
     #[test]
-    fn s3_10_the_secrets_that_a_bundle_names() {
+    fn s3_10_secrets_that_are_not_set_are_told() {
         let bundle =
             Bundle::parse("name: a\npermissions: {notify: {url: 'http://h', secret: HOOK_KEY}}")
                 .unwrap();
-        assert_eq!(secrets(&bundle), BTreeSet::from(["HOOK_KEY".to_owned()]));
-        assert_eq!(referred("a ${secret:K} b ${secret:L}${secret:"), ["K", "L"]);
+        let told = secret_warnings(&bundle, &BTreeSet::new());
+        assert_eq!(told.len(), 1);
+        assert_eq!(told[0].code, "bundle.secret_not_set");
+        assert_eq!(told[0].path, "permissions.notify.secret");
+        assert!(told[0].message.contains("sayso secret set HOOK_KEY"));
+        let set = BTreeSet::from(["HOOK_KEY".to_owned()]);
+        assert_eq!(secret_warnings(&bundle, &set), []);
     }
 
     #[test]

@@ -162,6 +162,9 @@ pub(crate) enum Command {
     /// Say what models may cost in a month, and see what they cost.
     #[command(subcommand)]
     Budget(BudgetCommand),
+    /// Keep secrets that tools and signatures need: set, list, remove.
+    #[command(subcommand)]
+    Secret(SecretCommand),
     /// Ask what bundles say: explain, test, replay and judge.
     #[command(subcommand)]
     Policy(PolicyCommand),
@@ -519,6 +522,37 @@ pub(crate) enum BudgetCommand {
     Ls,
     /// Take the cap away.
     Rm,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum SecretCommand {
+    /// Store a value under a name; it is read from standard input only.
+    ///
+    /// printf %s "$KEY" | sayso secret set SHOP_TOKEN
+    ///
+    /// A bundle refers to it as ${secret:SHOP_TOKEN} in a server's env and headers, and by its name
+    /// where something is signed. Nobody can read it back.
+    Set {
+        /// The name: letters, digits and underscores.
+        name: String,
+        /// For this agent alone; its own counts before the namespace's.
+        #[arg(long = "for", value_name = "AGENT")]
+        agent: Option<String>,
+    },
+    /// List names and dates.
+    Ls,
+    /// Remove a secret.
+    Rm {
+        /// The name.
+        name: String,
+        /// The agent whose own it is.
+        #[arg(long = "for", value_name = "AGENT")]
+        agent: Option<String>,
+    },
+    /// Encrypt every secret of the installation with the key that is configured now.
+    ///
+    /// The key before it has to be among secrets.previous_key_files until this is done.
+    RotateKey,
 }
 
 #[derive(Debug, Args)]

@@ -10,6 +10,7 @@ use sayso_wire::v1::pause_service_client::PauseServiceClient;
 use sayso_wire::v1::policy_service_client::PolicyServiceClient;
 use sayso_wire::v1::role_service_client::RoleServiceClient;
 use sayso_wire::v1::run_service_client::RunServiceClient;
+use sayso_wire::v1::secret_service_client::SecretServiceClient;
 use sayso_wire::v1::token_service_client::TokenServiceClient;
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::service::Interceptor;
@@ -139,6 +140,7 @@ services! {
     tokens: TokenServiceClient,
     audit: AuditServiceClient,
     feedback: FeedbackServiceClient,
+    secrets: SecretServiceClient,
     pauses: PauseServiceClient,
     budgets: BudgetServiceClient,
 }

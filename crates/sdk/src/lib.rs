@@ -36,6 +36,7 @@ mod pauses;
 mod policy;
 mod roles;
 mod runs;
+mod secrets;
 mod tokens;
 mod watch;
 

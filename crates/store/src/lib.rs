@@ -36,6 +36,7 @@ mod record;
 mod roles;
 mod runs;
 mod schedules;
+mod secrets;
 #[cfg(feature = "simulated")]
 pub mod simulated;
 mod sweep;
@@ -64,6 +65,9 @@ pub use pauses::{PauseRow, Pauses};
 pub use roles::{Attached, Removed, RoleRow, Roles, UNRESTRICTED};
 pub use runs::{Import, RunFilter, Runs, StoredStep, VerifyError};
 pub use schedules::{DueSchedule, ScheduleRow, Schedules};
+pub use secrets::{
+    OpenSecret, SealError, SecretKeys, SecretRow, Secrets, SecretsError, of_agent as secrets_of_agent,
+};
 pub use sweep::{RunRef, StatusCount, Sweep};
 pub use tokens::{NewToken, TokenRow, Tokens};
 pub use tool_sets::ToolSets;

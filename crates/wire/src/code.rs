@@ -81,6 +81,14 @@ codes! {
     PAUSE_NOT_FOUND = "pause.not_found";
     /// The namespace has no such role.
     ROLE_NOT_FOUND = "role.not_found";
+    /// The value cannot be a secret.
+    SECRET_MALFORMED = "secret.malformed";
+    /// The installation has no key to encrypt secrets with.
+    SECRET_NO_KEY = "secret.no_key";
+    /// There is no such secret.
+    SECRET_NOT_FOUND = "secret.not_found";
+    /// A secret was encrypted with another key, or was changed in the database.
+    SECRET_UNREADABLE = "secret.unreadable";
     /// An agent has the role; give it another one first.
     ROLE_IN_USE = "role.in_use";
     /// The role `unrestricted` can be neither changed nor removed.
@@ -137,6 +145,7 @@ mod tests {
             "approval.",
             "agent.",
             "role.",
+            "secret.",
             "policy.",
             "token.",
             "page.",

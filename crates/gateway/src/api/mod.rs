@@ -11,6 +11,7 @@ mod pauses;
 mod policy;
 mod roles;
 mod runs;
+mod secrets;
 mod tokens;
 
 use std::pin::Pin;
@@ -29,6 +30,7 @@ use sayso_wire::v1::pause_service_server::PauseServiceServer;
 use sayso_wire::v1::policy_service_server::PolicyServiceServer;
 use sayso_wire::v1::role_service_server::RoleServiceServer;
 use sayso_wire::v1::run_service_server::RunServiceServer;
+use sayso_wire::v1::secret_service_server::SecretServiceServer;
 use sayso_wire::v1::token_service_server::TokenServiceServer;
 use serde_json::Value;
 use tonic::Status;
@@ -38,12 +40,13 @@ use crate::Shared;
 use crate::auth::{Guarded, Reach, Session};
 
 /// The names of the services, as gRPC health knows them.
-pub(crate) const SERVICES: [&str; 10] = [
+pub(crate) const SERVICES: [&str; 11] = [
     "sayso.v1.RunService",
     "sayso.v1.ApprovalService",
     "sayso.v1.AgentService",
     "sayso.v1.RoleService",
     "sayso.v1.PolicyService",
+    "sayso.v1.SecretService",
     "sayso.v1.FeedbackService",
     "sayso.v1.TokenService",
     "sayso.v1.AuditService",
@@ -80,6 +83,7 @@ pub(crate) fn routes(shared: &Arc<Shared>) -> Routes {
         .add_service(guarded!(AgentServiceServer))
         .add_service(guarded!(RoleServiceServer))
         .add_service(guarded!(PolicyServiceServer))
+        .add_service(guarded!(SecretServiceServer))
         .add_service(guarded!(FeedbackServiceServer))
         .add_service(guarded!(TokenServiceServer))
         .add_service(guarded!(AuditServiceServer))

@@ -10,7 +10,8 @@
 //! | read, validate, explain, test and replay bundles, roles, agents' logs, feedback, pauses, the budget | `read`, `approver`, `operator` | |
 //! | deploy; make, change, remove, attach and detach roles; pause, resume; set and remove the budget; import runs | `operator` | |
 //! | read and verify the audit log | `operator` | |
-//! | tokens | `admin` | |
+//! | set, list and remove secrets | `operator` | |
+//! | tokens; encrypt secrets anew | `admin` | |
 //!
 //! `admin` includes all. `approver` and `operator` include reading, because nobody can decide or
 //! operate what they cannot see. One's own are the runs that one's principal asked for, and their
@@ -106,6 +107,22 @@ pub const METHODS: &[Access] = &[
     needs("/sayso.v1.RoleService/DeleteRole", OPERATOR, Scopes::NONE),
     needs("/sayso.v1.RoleService/AttachRole", OPERATOR, Scopes::NONE),
     needs("/sayso.v1.RoleService/DetachRole", OPERATOR, Scopes::NONE),
+    needs("/sayso.v1.SecretService/SetSecret", OPERATOR, Scopes::NONE),
+    needs(
+        "/sayso.v1.SecretService/ListSecrets",
+        OPERATOR,
+        Scopes::NONE,
+    ),
+    needs(
+        "/sayso.v1.SecretService/DeleteSecret",
+        OPERATOR,
+        Scopes::NONE,
+    ),
+    needs(
+        "/sayso.v1.SecretService/RotateSecretKey",
+        Scopes::NONE,
+        Scopes::NONE,
+    ),
     needs("/sayso.v1.PolicyService/ExplainCall", READERS, Scopes::NONE),
     needs("/sayso.v1.PolicyService/TestPolicy", READERS, Scopes::NONE),
     needs("/sayso.v1.PolicyService/ReplayRuns", READERS, Scopes::NONE),

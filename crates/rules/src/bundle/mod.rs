@@ -22,6 +22,7 @@ mod parse_permissions;
 mod parse_tools;
 mod plain;
 mod pointer;
+pub mod secrets;
 mod text;
 mod triggers;
 mod yaml;

@@ -149,6 +149,42 @@ name: again
     );
 }
 
+/// S3.10: references to secrets stand where nobody sees the value; elsewhere they are refused.
+#[test]
+fn s3_10_secrets_stand_in_env_and_headers_alone() {
+    for (lines, path) in [
+        (
+            "servers: {s: {command: [x, '${secret:K}']}}",
+            "servers.s.command[1]",
+        ),
+        (
+            "servers: {s: {url: 'https://h/${secret:K}'}}",
+            "servers.s.url",
+        ),
+        (
+            "permissions: {notify: {url: 'https://h/${secret:K}'}}",
+            "permissions.notify.url",
+        ),
+        (
+            "servers: {s: {command: [x], env: {K: '${secret:a-b}'}}}",
+            "servers.s.env.K",
+        ),
+    ] {
+        assert_eq!(
+            mistake(lines),
+            format!("bundle.bad_secret {path}"),
+            "{lines}"
+        );
+    }
+    let bundle = Bundle::parse(
+        "name: a\nservers:\n  p: {command: [x], env: {K: '${secret:K}'}}\n  \
+         h: {url: 'https://h', headers: {a: 'B ${secret:H}'}}",
+    );
+    let found = secrets::references(&bundle.unwrap());
+    let found: Vec<_> = found.iter().map(|at| (at.path.as_str(), at.name.as_str())).collect();
+    assert_eq!(found, [("servers.h.headers.a", "H"), ("servers.p.env.K", "K")]);
+}
+
 #[test]
 fn what_is_not_done_is_refused_by_its_key_never_ignored() {
     for (lines, path) in [
@@ -157,26 +193,6 @@ fn what_is_not_done_is_refused_by_its_key_never_ignored() {
         ("agents: [b]", "agents"),
         ("summary: model", "summary"),
         ("builtins: [send_email]", "builtins[0]"),
-        (
-            "servers: {s: {command: [x, '${secret:K}']}}",
-            "servers.s.command[1]",
-        ),
-        (
-            "servers: {s: {command: [x], env: {K: '${secret:K}'}}}",
-            "servers.s.env.K",
-        ),
-        (
-            "servers: {s: {url: 'https://h/${secret:K}'}}",
-            "servers.s.url",
-        ),
-        (
-            "servers: {s: {url: 'https://h', headers: {a: 'B ${secret:K}'}}}",
-            "servers.s.headers.a",
-        ),
-        (
-            "permissions: {notify: {url: 'https://h/${secret:K}'}}",
-            "permissions.notify.url",
-        ),
     ] {
         assert_eq!(
             mistake(lines),

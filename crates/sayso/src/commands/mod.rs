@@ -17,6 +17,7 @@ mod roles;
 mod run;
 mod runs;
 mod schema;
+mod secrets;
 mod tokens;
 mod watch;
 
@@ -70,6 +71,7 @@ pub(crate) async fn run(cli: Cli, output: Output) -> Result<Exit, Failure> {
         Command::Logs(args) => logs::run(&context, &args).await,
         Command::Agents(command) => agents::run(&context, command).await,
         Command::Budget(command) => budget::run(&context, command).await,
+        Command::Secret(command) => secrets::run(&context, command).await,
         Command::Pause(args) => pause::pause(&context, args).await,
         Command::Resume(args) => pause::resume(&context, args).await,
         Command::Role(command) => roles::run(&context, command).await,
