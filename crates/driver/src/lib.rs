@@ -8,6 +8,7 @@
 
 mod drive;
 mod evidence;
+mod hold;
 #[cfg(feature = "hooks")]
 pub mod hooks;
 mod journal;

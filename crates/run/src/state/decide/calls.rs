@@ -211,6 +211,21 @@ impl RunState {
         }
     }
 
+    /// An approved call that the role does not permit any more is answered in place of being sent.
+    pub(super) fn over_ceiling(&self, id: CallId, message: String) -> Result<Caused, Refusal> {
+        self.check_live()?;
+        match self.call(&id) {
+            Some(call) if call.phase == Phase::Cleared => {
+                let step = refuse(call, ToolOutcome::PermissionDenied, message);
+                Ok(vec![(Actor::System, step)])
+            }
+            Some(_) | None => Err(Refusal::CallNotOpen {
+                call: id,
+                why: "it is not approved and waiting to be sent",
+            }),
+        }
+    }
+
     /// A result is a fact: taken once, from whoever sent the call, at any time and in any status.
     pub(super) fn output_of(&self, output: ToolOutput) -> Result<Caused, Refusal> {
         let call = self

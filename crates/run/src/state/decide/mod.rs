@@ -64,6 +64,13 @@ pub enum Input {
         /// What its tool is marked with.
         marks: Marks,
     },
+    /// The role does not permit an approved call any more: it is answered, and not sent (S3.9).
+    OverCeiling {
+        /// The call.
+        call: CallId,
+        /// Names role and operation, for the model.
+        message: String,
+    },
     /// What came of a sent call.
     Output(ToolOutput),
     /// No worker has gone on with the run for too long (S4.5).
@@ -316,6 +323,7 @@ impl RunState {
                 worker,
                 marks,
             } => self.executes(call, worker, marks),
+            Input::OverCeiling { call, message } => self.over_ceiling(call, message),
             Input::Output(output) => self.output_of(output),
             Input::Fail { code, message } => self.fails(code, message),
             Input::Reap { worker, message } => self.reaped(worker, message),

@@ -1,0 +1,74 @@
+//! What a hold has begun and waits for.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use futures::stream::FuturesUnordered;
+use sayso_rules::Role;
+use sayso_run::{CallId, Effect, ToolOutput};
+use tokio_util::sync::CancellationToken;
+
+use crate::journal::Budget;
+use crate::world::{ListError, ModelReply, PolicyUnavailable, ToolSet};
+
+/// What policy says of an agent's role.
+pub(super) type RoleReply = Result<Option<Arc<Role>>, PolicyUnavailable>;
+
+/// What an operation brought.
+pub(super) enum Done {
+    Listed(Result<Arc<ToolSet>, ListError>),
+    Role(Vec<CallId>, RoleReply),
+    NoRole(RoleReply),
+    /// What the role says now on a call that a person approved.
+    Ceiling(CallId, RoleReply),
+    /// What was away may be asked again.
+    Rested,
+    /// Whether the agent is still paused may be looked at again.
+    Looked,
+    Answered {
+        cycle: u32,
+        seen: u64,
+        reply: ModelReply,
+    },
+    /// Nothing more may be spent (S4.6).
+    Capped(Budget),
+    Returned(ToolOutput),
+}
+
+/// Operations under way.
+#[derive(Default)]
+pub(super) struct Underway {
+    pub(super) futures: FuturesUnordered<BoxFuture<'static, Done>>,
+    pub(super) listing: bool,
+    pub(super) judging: bool,
+    /// Whether a hold of a paused run is about to look again.
+    pub(super) looking: bool,
+    /// The request under way: the last step that it shows, and how to stop it.
+    pub(super) asking: Option<(u64, CancellationToken)>,
+    pub(super) executing: Vec<CallId>,
+    /// Approved calls of which the role is asked once more.
+    pub(super) clearing: BTreeSet<CallId>,
+}
+
+impl Underway {
+    /// Whether an effect would begin something that acts, or asks for something to act on.
+    pub(super) fn is_new(&self, effect: &Effect) -> bool {
+        match effect {
+            Effect::ListTools => !self.listing,
+            Effect::AskModel { .. } => self.asking.is_none() && !self.listing,
+            Effect::Judge { .. } => !self.judging && !self.listing,
+            Effect::Execute { call } => !self.clearing.contains(call),
+            Effect::Interrupt { .. } | Effect::Complete => false,
+        }
+    }
+
+    /// Whether something is under way whose end the hold has to wait for.
+    pub(super) fn is_busy(&self) -> bool {
+        self.listing
+            || self.judging
+            || self.asking.is_some()
+            || !self.clearing.is_empty()
+            || !self.executing.is_empty()
+    }
+}
