@@ -10,6 +10,7 @@ use sayso_wire::v1::pause_service_client::PauseServiceClient;
 use sayso_wire::v1::policy_service_client::PolicyServiceClient;
 use sayso_wire::v1::role_service_client::RoleServiceClient;
 use sayso_wire::v1::run_service_client::RunServiceClient;
+use sayso_wire::v1::secret_service_client::SecretServiceClient;
 use sayso_wire::v1::token_service_client::TokenServiceClient;
 use sayso_wire::v1::{
     Action, Approval, ApprovalStatus, AttachRoleRequest, AuditEntry, AuditOutcome,
@@ -90,6 +91,7 @@ services! {
     tokens: TokenServiceClient,
     audit: AuditServiceClient,
     ratings: FeedbackServiceClient,
+    secrets: SecretServiceClient,
     pauses: PauseServiceClient,
     budgets: BudgetServiceClient,
 }

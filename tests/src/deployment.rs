@@ -60,6 +60,7 @@ pub struct Options {
     secrets: Vec<(String, String)>,
     schedulers: usize,
     collector: Option<String>,
+    tells: bool,
 }
 
 impl Options {
@@ -116,6 +117,13 @@ impl Options {
     #[must_use]
     pub fn collector(mut self, collector: &Collector) -> Self {
         self.collector = Some(collector.address());
+        self
+    }
+
+    /// Traces carry what is said and passed.
+    #[must_use]
+    pub fn telling(mut self) -> Self {
+        self.tells = true;
         self
     }
 
@@ -235,8 +243,11 @@ impl Deployment {
         base["database"] = json!({"url": self.database});
         base["cluster"] = json!({"key": "11".repeat(32)});
         base["chain"] = json!({"key": "22".repeat(32)});
+        base["secrets"] = json!({"key": "33".repeat(32)});
         if let Some(collector) = &options.collector {
-            base["telemetry"] = json!({"otlp_endpoint": collector, "sampling": 1.0});
+            base["telemetry"] = json!({
+                "otlp_endpoint": collector, "sampling": 1.0, "content": options.tells,
+            });
         }
         let secrets: BTreeMap<_, _> = options.secrets.iter().cloned().collect();
         base["notify"] = json!({"secrets": secrets});
@@ -593,6 +604,21 @@ impl Deployment {
         command::sayso(arguments, &environment, &self.folder)
     }
 
+    /// The same with a text on standard input.
+    pub fn sayso_reading<const N: usize>(
+        &self,
+        holder: &str,
+        arguments: [&str; N],
+        input: &str,
+    ) -> Ran {
+        let (token, server) = (self.token(holder), self.address(0));
+        let environment = [
+            ("SAYSO_TOKEN", token.as_str()),
+            ("SAYSO_SERVER", server.as_str()),
+        ];
+        command::sayso_reading(arguments, &environment, &self.folder, input)
+    }
+
     /// Moves the database's clock forward for everybody.
     ///
     /// # Panics
@@ -635,6 +661,11 @@ impl Deployment {
     pub(crate) fn log_marks(&self) -> Vec<usize> {
         let logs = self.processes.iter().chain(&self.nats);
         logs.map(|process| process.log().len()).collect()
+    }
+
+    /// What all processes have logged.
+    pub fn logs(&self) -> String {
+        self.logs_since(&vec![0; self.processes.len() + 1])
     }
 
     /// What was logged since.

@@ -1,6 +1,6 @@
-use sayso_rules::Role;
 use sayso_rules::bundle::{Action, Effect};
 use sayso_rules::judge::{RuleId, RunView, Tool};
+use sayso_rules::{Redaction, Role};
 use sayso_run::{Call, CallId, Judgement, Marks, Ruling, RunState};
 
 use crate::evidence::{Evidence, call_view};
@@ -13,6 +13,7 @@ pub(crate) struct Judge<'j, T> {
     pub(crate) revision: &'j Revision,
     pub(crate) role: &'j Role,
     pub(crate) known: &'j ResolvedTools,
+    pub(crate) redaction: &'j Redaction,
 }
 
 impl<T: Tools> Judge<'_, T> {
@@ -38,6 +39,7 @@ impl<T: Tools> Judge<'_, T> {
                 Judgement {
                     call: call.id.clone(),
                     ruling,
+                    shown: self.redaction.differing(&call.args),
                 }
             })
             .collect()

@@ -14,6 +14,7 @@ pub mod hooks;
 mod journal;
 mod judge;
 mod project;
+mod redact;
 mod replay;
 mod resolved;
 mod rows;
@@ -34,8 +35,8 @@ pub use rows::{
 };
 pub use world::{
     Deltas, Fence, Herald, ListError, ModelCall, ModelReply, ModelRequest, Models, Policy,
-    PolicyUnavailable, Revision, ToolDefinition, ToolHints, ToolKind, ToolReply, ToolRequest,
-    ToolSet, Tools,
+    PolicyUnavailable, Revision, SecretsUnavailable, ToolDefinition, ToolHints, ToolKind,
+    ToolReply, ToolRequest, ToolSet, Tools,
 };
 pub use write::{Decided, StartOutcome, WriteError, Wrote, start, start_at, write, write_for_lost};
 

@@ -10,16 +10,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use sayso_rules::Redaction;
 use sayso_run::{CallId, ChainKey, Input, RunId, RunState, Step, Timestamp, ToolOutput, WorkerId};
 use uuid::Uuid;
 
 use crate::evidence::Evidence;
 use crate::journal::{Append, AppendError, Journal, LeaseChange, LoadError, Loaded, Written};
 use crate::project::{deliveries, project, usage};
+use crate::redact;
 use crate::resolved::ResolvedTools;
 use crate::rows::LeaseRow;
 use crate::world::{Herald, Revision};
-use crate::write::{Decided, WriteError, chain, ready_at, tell, write};
+use crate::write::{Decided, WriteError, chain, ready_at, tell, write_redacted};
 
 /// How this worker stands to the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,6 +65,7 @@ pub(crate) struct Session<J, H> {
     herald: Arc<H>,
     key: ChainKey,
     worker: WorkerId,
+    redaction: Arc<Redaction>,
     run: RunId,
     /// As the journal has it.
     base: RunState,
@@ -87,6 +90,7 @@ impl<J: Journal, H: Herald> Session<J, H> {
         herald: Arc<H>,
         key: ChainKey,
         worker: WorkerId,
+        redaction: Arc<Redaction>,
         loaded: Loaded,
     ) -> Self {
         Self {
@@ -94,6 +98,7 @@ impl<J: Journal, H: Herald> Session<J, H> {
             herald,
             key,
             worker,
+            redaction,
             run: loaded.state.run().clone(),
             base: loaded.state.clone(),
             state: loaded.state,
@@ -108,6 +113,11 @@ impl<J: Journal, H: Herald> Session<J, H> {
             moved_from: None,
             evidence: None,
         }
+    }
+
+    /// What readers of the run are not shown.
+    pub(crate) fn redaction(&self) -> &Arc<Redaction> {
+        &self.redaction
     }
 
     pub(crate) fn state(&self) -> &RunState {
@@ -149,8 +159,9 @@ impl<J: Journal, H: Herald> Session<J, H> {
     pub(crate) fn take(&mut self, input: Input) -> Result<bool, Stuck> {
         match self.state.decide(input.clone(), self.journal.now()) {
             Ok(steps) => {
-                let steps = chain(&mut self.state, steps, self.journal.now(), &self.key)
+                let mut steps = chain(&mut self.state, steps, self.journal.now(), &self.key)
                     .map_err(LoadError::from)?;
+                redact::views(&self.redaction, &mut steps);
                 self.steps.extend(steps);
                 self.taken.push(input);
                 Ok(true)
@@ -227,7 +238,8 @@ impl<J: Journal, H: Herald> Session<J, H> {
 
     /// The append of all that was taken in, without its id.
     fn append(&self, revision: &Revision, release: bool, ready_in: Option<Duration>) -> Append {
-        let projected = project(&self.state, &self.steps);
+        let mut projected = project(&self.state, &self.steps);
+        redact::rows(&self.redaction, &mut projected);
         let notify = revision
             .bundle
             .permissions
@@ -354,7 +366,14 @@ impl<J: Journal, H: Herald> Session<J, H> {
         };
         let mut attempt: u32 = 0;
         loop {
-            let writing = write(&*self.journal, &*self.herald, &self.key, &self.run, decide);
+            let writing = write_redacted(
+                &*self.journal,
+                &*self.herald,
+                &self.key,
+                &self.run,
+                &self.redaction,
+                decide,
+            );
             let why = match writing.await {
                 Ok(_) => return,
                 Err(

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use sayso_rules::{Bundle, Role, Rules};
+use sayso_rules::{Bundle, Redaction, Role, Rules};
 use sayso_run::{
     AgentName, CallId, Currency, Digest, FailureCode, Message, ModelFailover, Namespace, Price,
     RevisionId, RunId, Thinking, ToolOutcome, ToolSetId, Usage,
@@ -97,6 +97,11 @@ pub trait Policy: Send + Sync + 'static {
         std::future::ready(Ok(false))
     }
 }
+
+/// Secrets cannot be read: nothing runs, since what they are could be written down unseen.
+#[derive(Debug, Clone, Error)]
+#[error("secrets cannot be read: {0}")]
+pub struct SecretsUnavailable(pub String);
 
 /// What kind of tool it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -265,6 +270,15 @@ pub trait Tools: Send + Sync + 'static {
     /// The run has ended: nothing is kept for it any more.
     fn ended(&self, run: &RunId) -> impl Future<Output = ()> + Send;
 
+    /// What readers of an agent's runs are not shown (S3.10): at most a second old, or an error. A
+    /// world without secrets redacts by name.
+    fn redaction(
+        &self,
+        _namespace: &Namespace,
+    ) -> impl Future<Output = Result<Arc<Redaction>, SecretsUnavailable>> + Send {
+        std::future::ready(Ok(Arc::default()))
+    }
+
     /// Sends a call. `fence` is asked right before the first byte goes out: if it says no, nothing
     /// is sent and the outcome is [`ToolOutcome::Unreachable`].
     fn call(
@@ -315,6 +329,8 @@ pub struct ModelRequest {
     /// The currency of the namespace's cap: only models with a price in it may be asked (S4.6). None
     /// if there is no cap.
     pub capped_in: Option<Currency>,
+    /// What traces are not to show of it (S3.10).
+    pub redaction: Arc<Redaction>,
 }
 
 /// A call as the model wrote it.

@@ -111,7 +111,9 @@ async fn target(
     delivery: &Delivery,
 ) -> Result<Result<(Url, Option<Secret>), Unsendable>, DatabaseError> {
     let url = Url::parse(&delivery.url);
-    let url = url.ok().filter(|url| matches!(url.scheme(), "http" | "https"));
+    let url = url
+        .ok()
+        .filter(|url| matches!(url.scheme(), "http" | "https"));
     let Some(url) = url else {
         return Ok(Err(Unsendable::BadUrl));
     };

@@ -293,6 +293,7 @@ impl World {
             .zip(rulings.iter().cycle())
             .map(|(call, ruling)| Judgement {
                 call: call.clone(),
+                shown: None,
                 ruling: match ruling {
                     0 | 1 => Ruling::Allow {
                         rule: "rules#0".into(),

@@ -260,7 +260,11 @@ impl Scripted {
         let judgements = open
             .into_iter()
             .zip(rulings)
-            .map(|(call, ruling)| Judgement { call, ruling })
+            .map(|(call, ruling)| Judgement {
+                call,
+                ruling,
+                shown: None,
+            })
             .collect();
         let (worker, approval_timeout) = (worker("w1"), Duration::from_secs(3600));
         self.take(Input::Judged {

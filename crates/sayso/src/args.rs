@@ -162,6 +162,9 @@ pub(crate) enum Command {
     /// Say what models may cost in a month, and see what they cost.
     #[command(subcommand)]
     Budget(BudgetCommand),
+    /// Say how well a task went, and see what was said.
+    #[command(subcommand)]
+    Feedback(FeedbackCommand),
     /// Keep secrets that tools and signatures need: set, list, remove.
     #[command(subcommand)]
     Secret(SecretCommand),
@@ -525,6 +528,43 @@ pub(crate) enum BudgetCommand {
 }
 
 #[derive(Debug, Subcommand)]
+pub(crate) enum FeedbackCommand {
+    /// Rate a task. A second rating is one more.
+    Record {
+        /// The task, or its run.
+        task: String,
+        /// From 0.0 to 1.0.
+        #[arg(long, value_name = "SCORE")]
+        score: f64,
+        /// What there is to say to it; `-` reads standard input.
+        #[arg(long)]
+        note: Option<String>,
+        /// A label, such as judge=rubric-v1; may be given several times.
+        #[arg(long, value_name = "KEY=VALUE")]
+        label: Vec<String>,
+        /// Where the rating comes from: person, check or judge.
+        #[arg(long, value_parser = words(RATERS, v1::FeedbackSource::word), default_value = "person")]
+        source: v1::FeedbackSource,
+    },
+    /// List ratings of an agent's tasks, newest first, and what each source comes to.
+    Ls {
+        /// The agent; any, if it is left out.
+        agent: Option<String>,
+        /// With this label; may be given several times, all must fit.
+        #[arg(long, value_name = "KEY=VALUE")]
+        label: Vec<String>,
+        /// From this source.
+        #[arg(long, value_parser = words(v1::FeedbackSource::ALL, v1::FeedbackSource::word))]
+        source: Option<v1::FeedbackSource>,
+        /// At or after this time: 2026-03-01T09:30:00Z, or an age such as 24h.
+        #[arg(long, value_name = "TIME", value_parser = time)]
+        since: Option<SystemTime>,
+        #[command(flatten)]
+        limit: Limit,
+    },
+}
+
+#[derive(Debug, Subcommand)]
 pub(crate) enum SecretCommand {
     /// Store a value under a name; it is read from standard input only.
     ///
@@ -585,6 +625,13 @@ pub(crate) enum AgentsCommand {
         revision: Option<String>,
     },
 }
+
+/// The sources of ratings that somebody gives; decisions rate by themselves.
+const RATERS: &[v1::FeedbackSource] = &[
+    v1::FeedbackSource::Person,
+    v1::FeedbackSource::Check,
+    v1::FeedbackSource::Judge,
+];
 
 /// Reads one of the words of an enum.
 fn words<T: Copy + Send + Sync + 'static>(

@@ -56,7 +56,7 @@ pub use budgets::{BudgetRow, Budgets, MonthlySpend, NearCap};
 pub use database::Kind;
 pub use deliveries::{Attempt, Deliveries, Delivery};
 pub use error::DatabaseError;
-pub use feedback::{Feedback, FeedbackFilter, StoredFeedback};
+pub use feedback::{Feedback, FeedbackFilter, FeedbackSum, RatedTask, StoredFeedback, TaskOf};
 pub use heartbeat::{Heartbeat, HeartbeatError};
 pub use namespaces::Namespaces;
 pub use open::{OpenError, Store, StoreConfig};
@@ -65,9 +65,7 @@ pub use pauses::{PauseRow, Pauses};
 pub use roles::{Attached, Removed, RoleRow, Roles, UNRESTRICTED};
 pub use runs::{Import, RunFilter, Runs, StoredStep, VerifyError};
 pub use schedules::{DueSchedule, ScheduleRow, Schedules};
-pub use secrets::{
-    OpenSecret, SealError, SecretKeys, SecretRow, Secrets, SecretsError, of_agent as secrets_of_agent,
-};
+pub use secrets::{OpenSecret, SealError, SecretKeys, SecretRow, Secrets, SecretsError};
 pub use sweep::{RunRef, StatusCount, Sweep};
 pub use tokens::{NewToken, TokenRow, Tokens};
 pub use tool_sets::ToolSets;

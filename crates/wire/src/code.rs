@@ -81,6 +81,8 @@ codes! {
     PAUSE_NOT_FOUND = "pause.not_found";
     /// The namespace has no such role.
     ROLE_NOT_FOUND = "role.not_found";
+    /// There is no such task.
+    TASK_NOT_FOUND = "task.not_found";
     /// The value cannot be a secret.
     SECRET_MALFORMED = "secret.malformed";
     /// The installation has no key to encrypt secrets with.
@@ -146,6 +148,7 @@ mod tests {
             "agent.",
             "role.",
             "secret.",
+            "task.",
             "policy.",
             "token.",
             "page.",

@@ -117,6 +117,9 @@ words! {
     }
     FeedbackSource {
         Approval = "approval",
+        Person = "person",
+        Check = "check",
+        Judge = "judge",
     }
 }
 

@@ -9,6 +9,8 @@
 //! * any tool sleeps `sleep_ms` milliseconds before it writes and `linger_ms` after it has;
 //! * a tool whose name ends in `_closed` says of itself that it only reads and touches nothing outside,
 //!   one whose name ends in `_open` that it touches the world outside; others say nothing;
+//! * a tool whose name begins with `reveal` writes down what the variable `SECRET` holds in the place
+//!   of its arguments, and answers with it;
 //! * a tool whose name begins with `read` or ends in `.read` writes too, and answers `page` if it is
 //!   given one.
 
@@ -117,7 +119,11 @@ impl ServerHandler for Server {
         if !self.tools.contains(&name) {
             return Err(ErrorData::invalid_params(format!("no tool {name}"), None));
         }
-        let arguments = request.arguments.unwrap_or_default();
+        let mut arguments = request.arguments.unwrap_or_default();
+        if name.starts_with("reveal") {
+            let secret = std::env::var("SECRET").unwrap_or_default();
+            arguments = JsonObject::from_iter([("secret".to_owned(), secret.into())]);
+        }
         let key = context
             .meta
             .get("sayso/idempotencyKey")

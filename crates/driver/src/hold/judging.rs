@@ -97,6 +97,7 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
     }
 
     pub(super) fn judged(&mut self, calls: &[CallId], role: &Role) -> Result<(), Stuck> {
+        let redaction = Arc::clone(self.session.redaction());
         let known = self
             .known
             .clone()
@@ -116,6 +117,7 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
             revision: &self.revision,
             role,
             known: &known,
+            redaction: &redaction,
         };
         let judgements = judge.judge(evidence, state, &open);
         self.session.take(Input::Judged {

@@ -46,7 +46,12 @@ impl SecretService for Api {
         request: Request<v1::ListSecretsRequest>,
     ) -> Result<Response<v1::ListSecretsResponse>, Status> {
         let session = Session::of(&request);
-        let rows = self.0.store.secrets().list(&session.caller().namespace).await;
+        let rows = self
+            .0
+            .store
+            .secrets()
+            .list(&session.caller().namespace)
+            .await;
         let rows = rows.map_err(|error| refuse::database("listing secrets", error))?;
         Ok(Response::new(v1::ListSecretsResponse {
             secrets: rows.into_iter().map(shown).collect(),
@@ -115,7 +120,10 @@ fn value(given: &str) -> Result<(&str, bool), Coded> {
         Some("must not begin or end with white space".to_owned())
     } else if value.contains('\r') {
         Some("must not hold carriage returns: save it with line feeds alone".to_owned())
-    } else if value.chars().any(|c| c.is_control() && !matches!(c, '\n' | '\t')) {
+    } else if value
+        .chars()
+        .any(|c| c.is_control() && !matches!(c, '\n' | '\t'))
+    {
         Some("must not hold control characters".to_owned())
     } else {
         None
@@ -183,11 +191,24 @@ mod tests {
     #[test]
     fn b49_line_ends_make_no_other_secret() {
         for given in ["hunter2", "hunter2\n", "hunter2\r\n", "hunter2\n\n"] {
-            assert_eq!(value(given).unwrap(), ("hunter2", given.len() > 7), "{given:?}");
+            assert_eq!(
+                value(given).unwrap(),
+                ("hunter2", given.len() > 7),
+                "{given:?}"
+            );
         }
         let pem = "-----BEGIN X-----\nabc\n-----END X-----";
         assert_eq!(value(&format!("{pem}\n")).unwrap(), (pem, true));
-        for bad in ["", "\n", "short", " hunter2", "hunter2 ", "hunter2\t\n", "hun\r\nter2", "hun\0ter2"] {
+        for bad in [
+            "",
+            "\n",
+            "short",
+            " hunter2",
+            "hunter2 ",
+            "hunter2\t\n",
+            "hun\r\nter2",
+            "hun\0ter2",
+        ] {
             let refused = value(bad).unwrap_err();
             assert_eq!(refused.code, code::SECRET_MALFORMED, "{bad:?}");
             assert!(!refused.to_string().contains("hun"), "{refused}");

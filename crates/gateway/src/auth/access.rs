@@ -6,6 +6,7 @@
 //! | read runs, steps, actions, approvals; watch them; verify | `read`, `approver`, `operator` | `submit` |
 //! | cancel, reply to, retry a run | `operator` | `submit` |
 //! | decide, respond | `approver` | |
+//! | rate a task | `approver`, `operator` | `submit` |
 //! | list agents | `submit`, `read`, `approver`, `operator` | |
 //! | read, validate, explain, test and replay bundles, roles, agents' logs, feedback, pauses, the budget | `read`, `approver`, `operator` | |
 //! | deploy; make, change, remove, attach and detach roles; pause, resume; set and remove the budget; import runs | `operator` | |
@@ -26,6 +27,7 @@ const SUBMIT: Scopes = Scopes::of(&[Scope::Submit]);
 const READERS: Scopes = Scopes::of(&[Scope::Read, Scope::Approver, Scope::Operator]);
 const ANYONE: Scopes = Scopes::of(&[Scope::Submit, Scope::Read, Scope::Approver, Scope::Operator]);
 const APPROVER: Scopes = Scopes::of(&[Scope::Approver]);
+const RATERS: Scopes = Scopes::of(&[Scope::Approver, Scope::Operator]);
 const OPERATOR: Scopes = Scopes::of(&[Scope::Operator]);
 
 /// What a method needs.
@@ -126,6 +128,7 @@ pub const METHODS: &[Access] = &[
     needs("/sayso.v1.PolicyService/ExplainCall", READERS, Scopes::NONE),
     needs("/sayso.v1.PolicyService/TestPolicy", READERS, Scopes::NONE),
     needs("/sayso.v1.PolicyService/ReplayRuns", READERS, Scopes::NONE),
+    needs("/sayso.v1.FeedbackService/RecordFeedback", RATERS, SUBMIT),
     needs(
         "/sayso.v1.FeedbackService/ListFeedback",
         READERS,

@@ -12,7 +12,7 @@ mod token;
 pub(crate) use agent::{agent, log_entry, revision};
 pub(crate) use approval::{StoredStatus, approval};
 pub(crate) use audit::entry as audit_entry;
-pub(crate) use feedback::feedback;
+pub(crate) use feedback::{feedback, feedback_summary};
 pub(crate) use pause::pause;
 pub(crate) use role::role;
 pub(crate) use run::{action, run, step, trust_lowered};

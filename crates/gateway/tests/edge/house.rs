@@ -327,6 +327,7 @@ impl House {
                 .map(|call| Judgement {
                     call: call.id.clone(),
                     ruling: ruling.clone(),
+                    shown: None,
                 })
                 .collect(),
             worker: worker(),

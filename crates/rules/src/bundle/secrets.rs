@@ -49,11 +49,15 @@ pub fn expand<'v>(
 
 /// Whether every reference in a text names a secret; otherwise a code and a message.
 pub(super) fn well_formed(text: &str) -> Result<(), (&'static str, &'static str)> {
-    let closed = |rest: &str| rest.split_once('}').is_some_and(|(name, _)| text::is_secret_name(name));
+    let closed = |rest: &str| {
+        rest.split_once('}')
+            .is_some_and(|(name, _)| text::is_secret_name(name))
+    };
     if text.split(BEGIN).skip(1).all(closed) {
         return Ok(());
     }
-    let message = "a reference to a secret is `${secret:NAME}` with 1 to 64 letters, digits and `_`";
+    let message =
+        "a reference to a secret is `${secret:NAME}` with 1 to 64 letters, digits and `_`";
     Err(("bundle.bad_secret", message))
 }
 
@@ -115,15 +119,29 @@ mod tests {
         );
         assert_eq!(expand("plain $ {}", value), Ok("plain $ {}".to_owned()));
         assert_eq!(expand("${secret:C}", value), Err(NoSuchSecret("C".into())));
-        assert_eq!(names("a${secret:A}b${secret:B}").collect::<Vec<_>>(), ["A", "B"]);
+        assert_eq!(
+            names("a${secret:A}b${secret:B}").collect::<Vec<_>>(),
+            ["A", "B"]
+        );
     }
 
     #[test]
     fn references_have_a_form() {
-        for good in ["", "x", "${secret:A}", "${secret:A}${secret:b_1}", "$secret"] {
+        for good in [
+            "",
+            "x",
+            "${secret:A}",
+            "${secret:A}${secret:b_1}",
+            "$secret",
+        ] {
             assert_eq!(well_formed(good), Ok(()), "{good}");
         }
-        for bad in ["${secret:}", "${secret:A", "${secret:a-b}", "${secret:A}${secret: B}"] {
+        for bad in [
+            "${secret:}",
+            "${secret:A",
+            "${secret:a-b}",
+            "${secret:A}${secret: B}",
+        ] {
             assert!(well_formed(bad).is_err(), "{bad}");
         }
     }

@@ -181,8 +181,14 @@ fn s3_10_secrets_stand_in_env_and_headers_alone() {
          h: {url: 'https://h', headers: {a: 'B ${secret:H}'}}",
     );
     let found = secrets::references(&bundle.unwrap());
-    let found: Vec<_> = found.iter().map(|at| (at.path.as_str(), at.name.as_str())).collect();
-    assert_eq!(found, [("servers.h.headers.a", "H"), ("servers.p.env.K", "K")]);
+    let found: Vec<_> = found
+        .iter()
+        .map(|at| (at.path.as_str(), at.name.as_str()))
+        .collect();
+    assert_eq!(
+        found,
+        [("servers.h.headers.a", "H"), ("servers.p.env.K", "K")]
+    );
 }
 
 #[test]

@@ -129,7 +129,10 @@ impl<'t> Walk<'_, 't> {
     fn scalar(&mut self, secret: bool) {
         let start = self.at;
         while self.at < self.text.len()
-            && !matches!(self.peek(), b',' | b']' | b'}' | b' ' | b'\t' | b'\n' | b'\r')
+            && !matches!(
+                self.peek(),
+                b',' | b']' | b'}' | b' ' | b'\t' | b'\n' | b'\r'
+            )
         {
             self.at += 1;
         }

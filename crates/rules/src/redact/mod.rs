@@ -76,7 +76,8 @@ impl Redaction {
                 self.values.push(inner);
             }
         }
-        self.values.sort_unstable_by(|a, b| (b.len(), a).cmp(&(a.len(), b)));
+        self.values
+            .sort_unstable_by(|a, b| (b.len(), a).cmp(&(a.len(), b)));
         self.values.dedup();
         self
     }

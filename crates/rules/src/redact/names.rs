@@ -3,20 +3,59 @@
 /// Names as words. One of these ends the name, or, for those of one word that are in
 /// [`ANYWHERE`], stands anywhere in it.
 pub(super) const NAMES: &[&str] = &[
-    "password", "passwords", "passwd", "passphrase", "passcode", "pwd", "secret", "secrets",
-    "credential", "credentials", "authorization", "cookie", "set cookie", "token", "jwt", "otp",
-    "cvv", "cvc", "api key", "apikey", "access key", "accesskey", "secret key", "private key",
-    "privatekey", "signing key", "encryption key", "session id", "sessionid", "connection string",
+    "password",
+    "passwords",
+    "passwd",
+    "passphrase",
+    "passcode",
+    "pwd",
+    "secret",
+    "secrets",
+    "credential",
+    "credentials",
+    "authorization",
+    "cookie",
+    "set cookie",
+    "token",
+    "jwt",
+    "otp",
+    "cvv",
+    "cvc",
+    "api key",
+    "apikey",
+    "access key",
+    "accesskey",
+    "secret key",
+    "private key",
+    "privatekey",
+    "signing key",
+    "encryption key",
+    "session id",
+    "sessionid",
+    "connection string",
 ];
 
 /// Words after which it does not matter what the name goes on with: `password_confirmation`.
 const ANYWHERE: [&str; 7] = [
-    "password", "passwords", "passwd", "passphrase", "secret", "secrets", "credentials",
+    "password",
+    "passwords",
+    "passwd",
+    "passphrase",
+    "secret",
+    "secrets",
+    "credentials",
 ];
 
 /// Tokens that open nothing: where to go on in a list.
 const CURSORS: [&str; 8] = [
-    "page", "next", "prev", "previous", "continuation", "sync", "cursor", "change",
+    "page",
+    "next",
+    "prev",
+    "previous",
+    "continuation",
+    "sync",
+    "cursor",
+    "change",
 ];
 
 /// Whether a name is one of [`NAMES`].

@@ -70,7 +70,10 @@ fn after(redaction: &Redaction, text: &str, word: &Range<usize>) -> Option<Range
     if let Some(password) = url_password(text, word) {
         return Some(password);
     }
-    if SCHEMES[..2].iter().any(|scheme| name.eq_ignore_ascii_case(scheme)) {
+    if SCHEMES[..2]
+        .iter()
+        .any(|scheme| name.eq_ignore_ascii_case(scheme))
+    {
         let blanks = blanks(text, word.end);
         let value = run(text, blanks, is_token);
         if blanks > word.end && is_bearer(name, &text[value.clone()]) {
@@ -101,7 +104,10 @@ fn assigned(text: &str, end: usize) -> Option<Range<usize>> {
     }
     let mut value = run(text, at, is_value);
     let scheme = &text[value.clone()];
-    if SCHEMES.iter().any(|known| scheme.eq_ignore_ascii_case(known)) {
+    if SCHEMES
+        .iter()
+        .any(|known| scheme.eq_ignore_ascii_case(known))
+    {
         let next = run(text, blanks(text, value.end), is_value);
         if text[next.start..].starts_with(MASK) {
             return None;
@@ -188,5 +194,9 @@ fn is_token(c: char) -> bool {
 }
 
 fn is_value(c: char) -> bool {
-    !c.is_whitespace() && !matches!(c, '"' | '\'' | ',' | ';' | '&' | '<' | '>' | ')' | '}' | ']')
+    !c.is_whitespace()
+        && !matches!(
+            c,
+            '"' | '\'' | ',' | ';' | '&' | '<' | '>' | ')' | '}' | ']'
+        )
 }

@@ -19,10 +19,22 @@ fn b44_names_are_redacted_in_depth_and_all_else_is_kept() {
     );
     for (text, redacted) in [
         (r#"{"X-API-Key":"k"}"#, r#"{"X-API-Key":"[redacted]"}"#),
-        (r#"{"pin":1,"otp":123456}"#, r#"{"pin":1,"otp":"[redacted]"}"#),
-        (r#"{"secrets":["a",{"b":"c"}]}"#, r#"{"secrets":["[redacted]",{"b":"[redacted]"}]}"#),
-        (r#"{"kunden-nummer":"7"}"#, r#"{"kunden-nummer":"[redacted]"}"#),
-        (r#"{"pass\u0077ord":"x"}"#, r#"{"pass\u0077ord":"[redacted]"}"#),
+        (
+            r#"{"pin":1,"otp":123456}"#,
+            r#"{"pin":1,"otp":"[redacted]"}"#,
+        ),
+        (
+            r#"{"secrets":["a",{"b":"c"}]}"#,
+            r#"{"secrets":["[redacted]",{"b":"[redacted]"}]}"#,
+        ),
+        (
+            r#"{"kunden-nummer":"7"}"#,
+            r#"{"kunden-nummer":"[redacted]"}"#,
+        ),
+        (
+            r#"{"pass\u0077ord":"x"}"#,
+            r#"{"pass\u0077ord":"[redacted]"}"#,
+        ),
         (
             r#"{"args":"{\"password\":\"a\\\"b\"}"}"#,
             r#"{"args":"{\"password\":\"[redacted]\"}"}"#,
@@ -52,11 +64,20 @@ fn what_is_no_secret_stays() {
 fn plain_text_is_redacted() {
     for (text, redacted) in [
         ("password=hunter2&x=1", "password=[redacted]&x=1"),
-        ("Password: hunter2, then go", "Password: [redacted], then go"),
+        (
+            "Password: hunter2, then go",
+            "Password: [redacted], then go",
+        ),
         ("Authorization: Bearer abc", "Authorization: [redacted]"),
-        (r#"half {"api_key": "a b c"#, r#"half {"api_key": "[redacted]"#),
+        (
+            r#"half {"api_key": "a b c"#,
+            r#"half {"api_key": "[redacted]"#,
+        ),
         ("bearer abc.def1", "bearer [redacted]"),
-        ("postgres://app:s3cr3t@db/x", "postgres://app:[redacted]@db/x"),
+        (
+            "postgres://app:s3cr3t@db/x",
+            "postgres://app:[redacted]@db/x",
+        ),
         ("key ghp_abcdefghijklmnopqrstuvwxyz.", "key [redacted]"),
         (
             "-----BEGIN RSA PRIVATE KEY-----\nMIIE\n-----END RSA PRIVATE KEY-----\nok",

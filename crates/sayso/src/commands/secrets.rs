@@ -32,7 +32,11 @@ async fn set(context: &Context, name: &str, agent: Option<&str>) -> Result<Exit,
         return Ok(Exit::Done);
     }
     let whose = agent.map(|agent| format!(" of {}", visible::line(agent)));
-    let what = if stored.created { "is set" } else { "has another value" };
+    let what = if stored.created {
+        "is set"
+    } else {
+        "has another value"
+    };
     output.line(format!(
         "{}{} {what}",
         visible::line(name),
@@ -53,7 +57,11 @@ async fn ls(context: &Context) -> Result<Exit, Failure> {
     }
     let mut table = Table::new(["SECRET", "AGENT", "SET", "BY", "KEY"]);
     for secret in &listed.secrets {
-        let agent = if secret.agent.is_empty() { "any" } else { &secret.agent };
+        let agent = if secret.agent.is_empty() {
+            "any"
+        } else {
+            &secret.agent
+        };
         table.row([
             Entry::new(&secret.name),
             Entry::new(agent),

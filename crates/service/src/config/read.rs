@@ -97,7 +97,10 @@ fn secrets(section: &mut Section<'_>) -> Secrets {
     let command: Option<Vec<String>> = section.optional("key_command");
     let given = key(section);
     if given.is_some() && command.is_some() {
-        section.note("key_command", "is set beside another key: keep one of the three");
+        section.note(
+            "key_command",
+            "is set beside another key: keep one of the three",
+        );
     }
     let said = given.is_none().then_some(command).flatten();
     let printed = said.and_then(|command| {

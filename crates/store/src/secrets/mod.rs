@@ -2,7 +2,7 @@
 
 mod seal;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use sayso_run::{AgentName, Namespace, PrincipalId, Timestamp};
 use sqlx::FromRow;
@@ -195,7 +195,10 @@ impl Secrets<'_> {
         namespace: &Namespace,
     ) -> Result<Vec<OpenSecret>, SecretsError> {
         let records = self.records(namespace).await?;
-        records.into_iter().map(|record| record.open(keys)).collect()
+        records
+            .into_iter()
+            .map(|record| record.open(keys))
+            .collect()
     }
 
     /// The value that an agent has under a name: its own, else its namespace's.
@@ -240,7 +243,10 @@ impl Secrets<'_> {
                 .await?;
             let all = records.len() as u64;
             let mut anew = 0;
-            for record in records.into_iter().filter(|record| record.key_id != keys.current()) {
+            for record in records
+                .into_iter()
+                .filter(|record| record.key_id != keys.current())
+            {
                 let opened = record.open(Some(keys))?;
                 let sealed = keys.seal(record.place(), opened.value.as_bytes());
                 let sealed = sealed.map_err(|why| cannot(&record.name, why))?;
@@ -274,16 +280,6 @@ impl Secrets<'_> {
         })?;
         Ok(records)
     }
-}
-
-/// What an agent can refer to: its own secrets before its namespace's.
-pub fn of_agent(secrets: &[OpenSecret], agent: &AgentName) -> BTreeMap<String, String> {
-    let (own, shared): (Vec<_>, Vec<_>) = secrets
-        .iter()
-        .filter(|secret| secret.agent.as_ref().is_none_or(|of| of == agent))
-        .partition(|secret| secret.agent.is_some());
-    let pair = |secret: &OpenSecret| (secret.name.clone(), secret.value.clone());
-    shared.into_iter().chain(own).map(pair).collect()
 }
 
 fn cannot(name: &str, why: SealError) -> SecretsError {

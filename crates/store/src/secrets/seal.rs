@@ -27,7 +27,11 @@ pub struct SecretKeys {
 impl fmt::Debug for SecretKeys {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ids: Vec<&String> = self.keys.keys().collect();
-        write!(f, "SecretKeys {{ current: {:?}, all: {ids:?} }}", self.current)
+        write!(
+            f,
+            "SecretKeys {{ current: {:?}, all: {ids:?} }}",
+            self.current
+        )
     }
 }
 
@@ -140,7 +144,10 @@ mod tests {
         assert_ne!(sealed, keys.seal(PLACE, b"hunter2").unwrap());
         let id = keys.current();
         assert_eq!(keys.open(PLACE, id, &sealed).as_deref(), Ok("hunter2"));
-        let other = Place { agent: "desk", ..PLACE };
+        let other = Place {
+            agent: "desk",
+            ..PLACE
+        };
         assert_eq!(keys.open(other, id, &sealed), Err(SealError::Broken));
         let mut changed = sealed.clone();
         changed[NONCE_BYTES] ^= 1;
@@ -155,7 +162,10 @@ mod tests {
         let sealed = old.seal(PLACE, b"hunter2").unwrap();
         let new = SecretKeys::new(&[2; 32], &[[1; 32]]);
         assert_ne!(new.current(), old.current());
-        assert_eq!(new.open(PLACE, old.current(), &sealed).as_deref(), Ok("hunter2"));
+        assert_eq!(
+            new.open(PLACE, old.current(), &sealed).as_deref(),
+            Ok("hunter2")
+        );
         let alone = SecretKeys::new(&[2; 32], &[]);
         let unknown = SealError::UnknownKey(old.current().to_owned());
         assert_eq!(alone.open(PLACE, old.current(), &sealed), Err(unknown));

@@ -20,7 +20,12 @@ impl RunState {
         self.check_live()?;
         let (mut settled, mut held) = (Caused::new(), Vec::new());
         let (mut asks, mut started) = (Caused::new(), Caused::new());
-        for Judgement { call: id, ruling } in judgements {
+        for judgement in judgements {
+            let Judgement {
+                call: id,
+                ruling,
+                shown,
+            } = judgement;
             let call = self
                 .call(&id)
                 .ok_or_else(|| Refusal::UnknownTarget(id.to_string()))?;
@@ -40,7 +45,9 @@ impl RunState {
                     let superseded = self.superseded_by(call).into_iter();
                     let new: Caused = superseded.filter(|step| !settled.contains(step)).collect();
                     settled.extend(new);
-                    held.push(self.hold(call, rule, reason, expires_at));
+                    let shown = shown.as_deref().unwrap_or(&call.args);
+                    let summary = summarise(self, call, shown);
+                    held.push(self.hold(call, rule, reason, summary, expires_at));
                 }
                 Ruling::AskPerson { question } => {
                     let asked = AwaitingInput {
@@ -133,6 +140,7 @@ impl RunState {
         call: &Call,
         rule: String,
         reason: String,
+        summary: String,
         expires_at: Timestamp,
     ) -> ToolBlocked {
         let decided_before = self.calls.iter().rev().find(|other| {
@@ -155,7 +163,7 @@ impl RunState {
             digest: call.digest,
             rule,
             reason,
-            summary: summarise(self, call),
+            summary,
             expires_at,
         }
     }

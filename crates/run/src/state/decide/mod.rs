@@ -191,6 +191,8 @@ pub struct Judgement {
     pub call: CallId,
     /// What they say.
     pub ruling: Ruling,
+    /// Its arguments as people may see them, where that differs from what is sent (S3.10).
+    pub shown: Option<String>,
 }
 
 /// The ruling on one call.
