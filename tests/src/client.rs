@@ -6,6 +6,7 @@ use sayso_wire::v1::audit_service_client::AuditServiceClient;
 use sayso_wire::v1::budget_service_client::BudgetServiceClient;
 use sayso_wire::v1::decision::Target;
 use sayso_wire::v1::feedback_service_client::FeedbackServiceClient;
+use sayso_wire::v1::group_service_client::GroupServiceClient;
 use sayso_wire::v1::pause_service_client::PauseServiceClient;
 use sayso_wire::v1::policy_service_client::PolicyServiceClient;
 use sayso_wire::v1::role_service_client::RoleServiceClient;
@@ -92,6 +93,7 @@ services! {
     audit: AuditServiceClient,
     ratings: FeedbackServiceClient,
     secrets: SecretServiceClient,
+    groups: GroupServiceClient,
     pauses: PauseServiceClient,
     budgets: BudgetServiceClient,
 }

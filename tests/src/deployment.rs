@@ -466,6 +466,20 @@ impl Deployment {
         &self.folder
     }
 
+    /// The port on which a service listens.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such service.
+    pub fn port(&self, service: &str) -> u16 {
+        self.ports[service]
+    }
+
+    /// The broker's port.
+    pub fn nats_port(&self) -> u16 {
+        self.nats_port
+    }
+
     /// Its configuration file.
     pub fn config(&self) -> &Path {
         &self.config

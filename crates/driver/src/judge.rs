@@ -1,7 +1,7 @@
-use sayso_rules::bundle::{Action, Effect};
+use sayso_rules::bundle::{Action, Effect, Escalation, Excluded};
 use sayso_rules::judge::{RuleId, RunView, Tool};
 use sayso_rules::{Redaction, Role};
-use sayso_run::{Call, CallId, Judgement, Marks, Ruling, RunState};
+use sayso_run::{Call, CallId, Judgement, Marks, Quorum, Ruling, RunState, Widening};
 
 use crate::evidence::{Evidence, call_view};
 use crate::resolved::ResolvedTools;
@@ -79,12 +79,43 @@ impl<T: Tools> Judge<'_, T> {
             Action::Ask => Ruling::Ask {
                 rule: verdict.rule.to_string(),
                 reason: verdict.reason.into_owned(),
+                quorum: self.quorum(call, resolved, run),
             },
             Action::Allow | Action::Deny => Ruling::Allow {
                 rule: verdict.rule.to_string(),
                 marks: marks(self.revision, tool, resolved),
             },
         }
+    }
+}
+
+impl<T> Judge<'_, T> {
+    /// What it takes to approve a call (S6.12).
+    fn quorum(&self, call: &Call, resolved: &Tool, run: &RunView<'_>) -> Quorum {
+        let deciders = self
+            .revision
+            .rules
+            .deciders(&call_view(call, resolved), run);
+        let Some(rule) = deciders else {
+            return Quorum::default();
+        };
+        let approvers = rule.approvers.as_ref();
+        let bars = |who| approvers.is_some_and(|approvers| approvers.exclude.contains(&who));
+        let author = self.revision.author.clone();
+        Quorum {
+            group: approvers.and_then(|approvers| approvers.group.clone()),
+            count: approvers.map_or(0, |approvers| approvers.count),
+            author: author.filter(|_| bars(Excluded::Author)),
+            no_writers: bars(Excluded::Writers),
+            escalate: rule.escalate.iter().map(widening).collect(),
+        }
+    }
+}
+
+fn widening(step: &Escalation) -> Widening {
+    Widening {
+        after_micros: i64::try_from(step.after.as_micros()).unwrap_or(i64::MAX),
+        group: step.to.group.clone(),
     }
 }
 

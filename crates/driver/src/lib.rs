@@ -31,7 +31,8 @@ pub use project::{Projected, project, run_row};
 pub use replay::{RecordedVerdict, Rejudged, explain, rejudge};
 pub use resolved::ResolvedTools;
 pub use rows::{
-    ActionRow, ApprovalRow, ApprovalStatus, DeliveryRow, FeedbackRow, LeaseRow, RunRow, UsageRow,
+    ActionRow, ApprovalRow, ApprovalStatus, Deciders, DeliveryRow, FeedbackRow, LeaseRow, RunRow,
+    UsageRow,
 };
 pub use world::{
     Deltas, Fence, Herald, ListError, ModelCall, ModelReply, ModelRequest, Models, Policy,

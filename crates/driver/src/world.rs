@@ -7,7 +7,7 @@ use std::time::Duration;
 use sayso_rules::{Bundle, Redaction, Role, Rules};
 use sayso_run::{
     AgentName, CallId, Currency, Digest, FailureCode, Message, ModelFailover, Namespace, Price,
-    RevisionId, RunId, Thinking, ToolOutcome, ToolSetId, Usage,
+    PrincipalId, RevisionId, RunId, Thinking, ToolOutcome, ToolSetId, Usage,
 };
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -23,6 +23,8 @@ pub struct Revision {
     pub id: RevisionId,
     /// The bundle as deployed.
     pub bundle: Bundle,
+    /// Who deployed it, where that is known (S6.12).
+    pub author: Option<PrincipalId>,
     /// Its rules, compiled.
     pub rules: Rules,
     /// The sets that its runs were offered lately.
@@ -39,8 +41,16 @@ impl Revision {
             id,
             rules: Rules::compile(&bundle),
             bundle,
+            author: None,
             resolved: Mutex::default(),
         }
+    }
+
+    /// The same, deployed by somebody.
+    #[must_use]
+    pub fn by(mut self, author: PrincipalId) -> Self {
+        self.author = Some(author);
+        self
     }
 
     /// A set's tools as this revision's rules see them.

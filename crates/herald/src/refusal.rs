@@ -40,9 +40,13 @@ fn refused(refusal: &Refusal) -> Coded {
         | Refusal::NotFailed(_)
         | Refusal::RetriesUsedUp
         | Refusal::AlreadyDecided { .. }
+        | Refusal::VotedBefore(_)
+        | Refusal::BrokenVote(_)
         | Refusal::Expired { .. } => Kind::Precondition,
         Refusal::UnknownTarget(_) => Kind::NotFound,
-        Refusal::OwnRequest => Kind::PermissionDenied,
+        Refusal::OwnRequest | Refusal::Excluded(_) | Refusal::NotInGroup(_) => {
+            Kind::PermissionDenied
+        }
         Refusal::KeyReused(_) => Kind::Conflict,
         Refusal::SeenMissing | Refusal::Empty | Refusal::HoldsNul => Kind::Invalid,
         Refusal::TooLong { .. } => Kind::TooLarge,
@@ -82,6 +86,10 @@ fn refused(refusal: &Refusal) -> Coded {
         Refusal::RetriesUsedUp
         | Refusal::UnknownTarget(_)
         | Refusal::OwnRequest
+        | Refusal::Excluded(_)
+        | Refusal::NotInGroup(_)
+        | Refusal::VotedBefore(_)
+        | Refusal::BrokenVote(_)
         | Refusal::KeyReused(_)
         | Refusal::Empty
         | Refusal::TooLong { .. }

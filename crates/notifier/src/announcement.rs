@@ -203,6 +203,8 @@ mod tests {
             decision_reason: None,
             closed_cause: None,
             action_status: ActionStatus::PendingReview,
+            deciders: None,
+            escalates_at: None,
         }
     }
 

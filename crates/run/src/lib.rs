@@ -22,6 +22,7 @@ pub mod hooks;
 mod id;
 pub mod limits;
 mod money;
+mod quorum;
 mod state;
 mod step;
 mod summary;
@@ -39,18 +40,19 @@ pub use id::{
     ToolSetId, WorkerId,
 };
 pub use money::{BadMoney, Currency, Money, Price};
+pub use quorum::{CastVote, OpenVote, Quorum, Widening};
 pub use state::{
-    ActionStatus, Answer, ApprovalOutcome, Call, Clearance, Corrupt, Decision, DecisionItem,
-    Effect, Finished, HeldCall, Input, Judgement, Lowered, ModelFailure, Next, Outcome, Phase,
-    Placeholder, Proposed, Refusal, Response, Ruling, RunState, Start, Status, Target, ToolOutput,
-    WaitFor, Words,
+    ActionStatus, Answer, ApprovalOutcome, Ballot, Call, Clearance, Corrupt, Decision,
+    DecisionItem, Effect, Finished, HeldCall, Input, Judgement, Lowered, ModelFailure, Next,
+    Outcome, Phase, Placeholder, Proposed, Refusal, Response, Ruling, RunState, Start, Status,
+    Target, ToolOutput, WaitFor, Words,
 };
 pub use step::{
     AssistantMessage, AwaitingApproval, AwaitingInput, Cancelled, Completion, DenyCause, EndedBy,
-    Failed, IdempotencyKey, Marks, ModelFailover, RepeatLoop, Retried, Source, SpendingCap, Step,
-    StepError, StepKind, TakenOver, Thinking, Tick, ToolApproved, ToolBlocked, ToolCall,
-    ToolDenied, ToolOutcome, ToolResult, ToolStarted, ToolsListed, TriggerReceived, Trust,
-    TrustLowered, Usage, UserMessage, Verdict,
+    Escalated, Failed, IdempotencyKey, Marks, ModelFailover, RepeatLoop, Retried, Source,
+    SpendingCap, Step, StepError, StepKind, TakenOver, Thinking, Tick, ToolApproved, ToolBlocked,
+    ToolCall, ToolDenied, ToolOutcome, ToolResult, ToolStarted, ToolsListed, TriggerReceived,
+    Trust, TrustLowered, Usage, UserMessage, Verdict, VoteCast,
 };
 pub use summary::summarise;
 pub use time::{Month, Timestamp};

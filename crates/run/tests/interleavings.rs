@@ -313,6 +313,7 @@ impl World {
                     3 | 4 => Ruling::Ask {
                         rule: "default".into(),
                         reason: "because".into(),
+                        quorum: sayso_run::Quorum::default(),
                     },
                     5 => Ruling::Deny {
                         rule: "rules#1".into(),
@@ -485,6 +486,7 @@ impl World {
             goes_on,
             seen,
             idempotency: None,
+            ballot: sayso_run::Ballot::default(),
         }))
     }
 

@@ -306,6 +306,7 @@ impl Scripted {
             goes_on: true,
             seen: None,
             idempotency: None,
+            ballot: sayso_run::Ballot::default(),
         }));
     }
 }
@@ -318,6 +319,7 @@ fn ask() -> Ruling {
     Ruling::Ask {
         rule: "rules#1".into(),
         reason: "it changes data".into(),
+        quorum: sayso_run::Quorum::default(),
     }
 }
 

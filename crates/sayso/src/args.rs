@@ -165,6 +165,9 @@ pub(crate) enum Command {
     /// Say how well a task went, and see what was said.
     #[command(subcommand)]
     Feedback(FeedbackCommand),
+    /// Say who is in which group of people who decide.
+    #[command(subcommand)]
+    Group(GroupCommand),
     /// Keep secrets that tools and signatures need: set, list, remove.
     #[command(subcommand)]
     Secret(SecretCommand),
@@ -409,6 +412,9 @@ pub(crate) struct ListApprovalsArgs {
     /// Of runs that this principal asked for.
     #[arg(long, value_name = "PRINCIPAL")]
     pub(crate) requester: Option<String>,
+    /// That this group may decide as such.
+    #[arg(long)]
+    pub(crate) group: Option<String>,
     /// Decided by this principal.
     #[arg(long, value_name = "PRINCIPAL")]
     pub(crate) decided_by: Option<String>,
@@ -525,6 +531,28 @@ pub(crate) enum BudgetCommand {
     Ls,
     /// Take the cap away.
     Rm,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum GroupCommand {
+    /// Add people to a group; it is made with the first.
+    Add {
+        /// The group.
+        group: String,
+        /// The principals.
+        #[arg(required = true, value_name = "PRINCIPAL")]
+        principals: Vec<String>,
+    },
+    /// Take people out of a group; it is gone with the last.
+    Rm {
+        /// The group.
+        group: String,
+        /// The principals.
+        #[arg(required = true, value_name = "PRINCIPAL")]
+        principals: Vec<String>,
+    },
+    /// List groups and who is in them.
+    Ls,
 }
 
 #[derive(Debug, Subcommand)]

@@ -32,6 +32,7 @@ mod budgets;
 mod client;
 mod error;
 mod feedback;
+mod groups;
 mod pauses;
 mod policy;
 mod roles;

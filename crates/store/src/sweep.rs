@@ -92,11 +92,13 @@ impl Sweep<'_> {
         rows.into_iter().map(run_ref).collect()
     }
 
-    /// Runs with a pending approval whose time has passed by the database's clock (S6.8).
+    /// Runs with a pending approval whose time has passed by the database's clock (S6.8), or that
+    /// another group is to be let into (S6.12).
     pub async fn expired(&self, limit: u32) -> Result<Vec<RunRef>, DatabaseError> {
         let sql = format!(
             "SELECT DISTINCT a.run, a.namespace, a.agent FROM approvals a \
-             WHERE a.status = 'pending' AND a.expires_at <= {now} + $1 LIMIT $2",
+             WHERE a.status = 'pending' \
+             AND (a.expires_at <= {now} + $1 OR a.escalates_at <= {now} + $1) LIMIT $2",
             now = self.now()
         );
         self.runs(sql, Duration::ZERO, limit).await

@@ -67,6 +67,18 @@ codes! {
     APPROVAL_EXPIRED = "approval.expired";
     /// Nobody decides their own request.
     APPROVAL_OWN_REQUEST = "approval.own_request";
+    /// The rule that asked bars this person.
+    APPROVAL_EXCLUDED = "approval.excluded";
+    /// The rule that asked leaves it to a group.
+    APPROVAL_NOT_IN_GROUP = "approval.not_in_group";
+    /// One vote a principal, and it is final.
+    APPROVAL_VOTED_BEFORE = "approval.voted_before";
+    /// What was said with an earlier vote is not what was sealed.
+    APPROVAL_BROKEN_VOTE = "approval.broken_vote";
+    /// The namespace has no such principal.
+    GROUP_NO_PRINCIPAL = "group.no_principal";
+    /// The principal is not in the group.
+    GROUP_NOT_MEMBER = "group.not_member";
     /// A decision by tool does not say what the person saw.
     APPROVAL_SEEN_MISSING = "approval.seen_missing";
     /// The namespace has no such agent.
@@ -148,6 +160,7 @@ mod tests {
             "agent.",
             "role.",
             "secret.",
+            "group.",
             "task.",
             "policy.",
             "token.",

@@ -6,6 +6,7 @@
 //!
 //! * `append` and `append_once` need an integer `n`; `append_once` leaves out an execution whose
 //!   idempotency key it has seen, also in another process;
+//! * with the variable `STRICT` every tool's schema is another one;
 //! * any tool sleeps `sleep_ms` milliseconds before it writes and `linger_ms` after it has;
 //! * a tool whose name ends in `_closed` says of itself that it only reads and touches nothing outside,
 //!   one whose name ends in `_open` that it touches the world outside; others say nothing;
@@ -42,9 +43,12 @@ impl Server {
         } else {
             json!({"type": "object"})
         };
-        let Value::Object(schema) = schema else {
+        let Value::Object(mut schema) = schema else {
             unreachable!("schemas are objects");
         };
+        if std::env::var("STRICT").is_ok_and(|strict| !strict.is_empty()) {
+            schema.insert("title".to_owned(), "strict".into());
+        }
         let tool = Tool::new(
             name.to_owned(),
             format!("Writes down that {name} ran."),

@@ -285,7 +285,10 @@ impl Wanted {
             run: check.filter::<RunId>("run_id", &asked.run_id),
             requester: check.filter::<PrincipalId>("requester", &asked.requester),
             tool: check.word("tool", asked.tool),
-            expires_before: None,
+            expires_before: check.time("expires_before", asked.expires_before.as_ref()),
+            group: check
+                .filter::<AgentName>("group", &asked.group)
+                .map(String::from),
         };
         let decided_by = check.filter::<PrincipalId>("decided_by", &asked.decided_by);
         let since = check.time("requested_after", asked.requested_after.as_ref());

@@ -6,6 +6,7 @@ mod approvals;
 mod audit;
 mod budgets;
 mod feedback;
+mod groups;
 mod import;
 mod pauses;
 mod policy;
@@ -26,6 +27,7 @@ use sayso_wire::v1::approval_service_server::ApprovalServiceServer;
 use sayso_wire::v1::audit_service_server::AuditServiceServer;
 use sayso_wire::v1::budget_service_server::BudgetServiceServer;
 use sayso_wire::v1::feedback_service_server::FeedbackServiceServer;
+use sayso_wire::v1::group_service_server::GroupServiceServer;
 use sayso_wire::v1::pause_service_server::PauseServiceServer;
 use sayso_wire::v1::policy_service_server::PolicyServiceServer;
 use sayso_wire::v1::role_service_server::RoleServiceServer;
@@ -40,13 +42,14 @@ use crate::Shared;
 use crate::auth::{Guarded, Reach, Session};
 
 /// The names of the services, as gRPC health knows them.
-pub(crate) const SERVICES: [&str; 11] = [
+pub(crate) const SERVICES: [&str; 12] = [
     "sayso.v1.RunService",
     "sayso.v1.ApprovalService",
     "sayso.v1.AgentService",
     "sayso.v1.RoleService",
     "sayso.v1.PolicyService",
     "sayso.v1.SecretService",
+    "sayso.v1.GroupService",
     "sayso.v1.FeedbackService",
     "sayso.v1.TokenService",
     "sayso.v1.AuditService",
@@ -84,6 +87,7 @@ pub(crate) fn routes(shared: &Arc<Shared>) -> Routes {
         .add_service(guarded!(RoleServiceServer))
         .add_service(guarded!(PolicyServiceServer))
         .add_service(guarded!(SecretServiceServer))
+        .add_service(guarded!(GroupServiceServer))
         .add_service(guarded!(FeedbackServiceServer))
         .add_service(guarded!(TokenServiceServer))
         .add_service(guarded!(AuditServiceServer))

@@ -12,7 +12,7 @@
 //! | deploy; make, change, remove, attach and detach roles; pause, resume; set and remove the budget; import runs | `operator` | |
 //! | read and verify the audit log | `operator` | |
 //! | set, list and remove secrets | `operator` | |
-//! | tokens; encrypt secrets anew | `admin` | |
+//! | tokens; change groups; encrypt secrets anew | `admin` | |
 //!
 //! `admin` includes all. `approver` and `operator` include reading, because nobody can decide or
 //! operate what they cannot see. One's own are the runs that one's principal asked for, and their
@@ -109,6 +109,17 @@ pub const METHODS: &[Access] = &[
     needs("/sayso.v1.RoleService/DeleteRole", OPERATOR, Scopes::NONE),
     needs("/sayso.v1.RoleService/AttachRole", OPERATOR, Scopes::NONE),
     needs("/sayso.v1.RoleService/DetachRole", OPERATOR, Scopes::NONE),
+    needs(
+        "/sayso.v1.GroupService/AddToGroup",
+        Scopes::NONE,
+        Scopes::NONE,
+    ),
+    needs(
+        "/sayso.v1.GroupService/RemoveFromGroup",
+        Scopes::NONE,
+        Scopes::NONE,
+    ),
+    needs("/sayso.v1.GroupService/ListGroups", READERS, Scopes::NONE),
     needs("/sayso.v1.SecretService/SetSecret", OPERATOR, Scopes::NONE),
     needs(
         "/sayso.v1.SecretService/ListSecrets",

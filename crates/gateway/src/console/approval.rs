@@ -157,6 +157,7 @@ fn facts(approval: &v1::Approval, all: bool, now: Timestamp) -> Markup {
                 (trust(approval.trust(), approval.trust_lowered.as_ref(), &approval.run_id))
                 div { dt { "Asked" } dd { (distance(approval.requested_at.as_ref(), now)) } }
                 div { dt { "Expires" } dd { (distance(approval.expires_at.as_ref(), now)) } }
+                @if let Some(deciders) = &approval.deciders { (who_decides(deciders)) }
                 div { dt { "Call" } dd { code { (shown(&approval.call_id)) } } }
                 div.wide {
                     dt { "Run" }
@@ -169,6 +170,32 @@ fn facts(approval: &v1::Approval, all: bool, now: Timestamp) -> Markup {
             h2 { "The task" }
             div.text dir="auto" { (task) }
             @if task.is_cut() { (show_all(approval)) }
+        }
+    }
+}
+
+/// Who may decide, how many it takes, and who has voted.
+fn who_decides(deciders: &v1::Deciders) -> Markup {
+    html! {
+        div {
+            dt { "Decided by" }
+            dd {
+                (deciders.needed) " of "
+                @if deciders.group.is_empty() { "whoever may approve" } @else { (shown(&deciders.group)) }
+                @for group in &deciders.escalated_to { ", " (shown(group)) }
+            }
+        }
+        @if deciders.author_excluded || deciders.writers_excluded {
+            div {
+                dt { "Barred" }
+                dd {
+                    @if deciders.author_excluded { "whoever deployed the agent " }
+                    @if deciders.writers_excluded { "whoever wrote into the run" }
+                }
+            }
+        }
+        @if !deciders.voters.is_empty() {
+            div { dt { "Approved so far by" } dd { bdi { (shown(&deciders.voters.join(", "))) } } }
         }
     }
 }

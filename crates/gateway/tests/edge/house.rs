@@ -340,6 +340,7 @@ impl House {
         let ruling = Ruling::Ask {
             rule: "rules#0".into(),
             reason: "It changes something.".into(),
+            quorum: sayso_run::Quorum::default(),
         };
         self.judge(run, &ruling).await
     }

@@ -34,8 +34,8 @@ pub use call::{
     ActionStatus, ApprovalOutcome, Call, Clearance, Finished, HeldCall, Outcome, Phase, Placeholder,
 };
 pub use decide::{
-    Answer, Decision, DecisionItem, Input, Judgement, ModelFailure, Proposed, Response, Ruling,
-    Start, Target, ToolOutput,
+    Answer, Ballot, Decision, DecisionItem, Input, Judgement, ModelFailure, Proposed, Response,
+    Ruling, Start, Target, ToolOutput,
 };
 pub use next::{Effect, Next, WaitFor};
 pub use refusal::Refusal;

@@ -8,6 +8,7 @@ mod deploy;
 mod doctor;
 mod export;
 mod feedback;
+mod groups;
 mod init;
 pub(crate) mod input;
 mod list;
@@ -72,6 +73,7 @@ pub(crate) async fn run(cli: Cli, output: Output) -> Result<Exit, Failure> {
         Command::Logs(args) => logs::run(&context, &args).await,
         Command::Agents(command) => agents::run(&context, command).await,
         Command::Budget(command) => budget::run(&context, command).await,
+        Command::Group(command) => groups::run(&context, command).await,
         Command::Feedback(command) => feedback::run(&context, command).await,
         Command::Secret(command) => secrets::run(&context, command).await,
         Command::Pause(args) => pause::pause(&context, args).await,

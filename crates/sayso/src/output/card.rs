@@ -99,6 +99,10 @@ pub(crate) fn card(approval: &v1::Approval, output: &Output) -> String {
             visible::line(&approval.rule)
         ),
     );
+    if let Some(deciders) = &approval.deciders {
+        add("decide", who_decides(deciders));
+    }
+    add("bound to", visible::line(&approval.digest));
     if status == ApprovalStatus::Pending {
         let expires = time::second(approval.expires_at.as_ref());
         add("expires", format!("{expires}; then it counts as denied"));
@@ -108,6 +112,30 @@ pub(crate) fn card(approval: &v1::Approval, output: &Output) -> String {
             add("reason", visible::block(reason));
         }
         add("call", approval.action_status().word().replace('_', " "));
+    }
+    text
+}
+
+/// Who may decide, how many it takes, and how far it is.
+fn who_decides(deciders: &v1::Deciders) -> String {
+    let mut groups: Vec<&str> = Vec::new();
+    groups.extend(Some(deciders.group.as_str()).filter(|group| !group.is_empty()));
+    groups.extend(deciders.escalated_to.iter().map(String::as_str));
+    let who = match groups[..] {
+        [] => "whoever may approve".to_owned(),
+        _ => visible::line(&groups.join(", ")),
+    };
+    let mut text = format!("{} of {who}", deciders.needed);
+    let barred = [
+        (deciders.author_excluded, "whoever deployed the agent"),
+        (deciders.writers_excluded, "whoever wrote into the run"),
+    ];
+    for (_, barred) in barred.iter().filter(|(is, _)| *is) {
+        text.push_str(&format!(", not {barred}"));
+    }
+    if !deciders.voters.is_empty() {
+        let voters = visible::line(&deciders.voters.join(", "));
+        text.push_str(&format!("; approved by {voters} so far"));
     }
     text
 }
@@ -131,6 +159,17 @@ pub(crate) fn outcome(outcome: &v1::DecisionOutcome, output: &Output) -> String 
         v1::Verdict::Deny => ("denied", Tone::Bad),
         v1::Verdict::Unspecified => ("decided", Tone::Faint),
     };
+    if outcome.votes < outcome.votes_needed && outcome.decided_by.is_empty() {
+        return format!(
+            "{} {}  {} ({}), {} of {} have approved it",
+            output.style.paint(Tone::Waits, "voted"),
+            visible::line(&outcome.approval_id),
+            visible::line(&outcome.tool),
+            visible::line(&outcome.call_id),
+            outcome.votes,
+            outcome.votes_needed,
+        );
+    }
     let mut text = format!(
         "{} {}  {} ({}), by {}",
         output.style.paint(tone, word),

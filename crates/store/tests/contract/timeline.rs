@@ -225,6 +225,8 @@ impl Timeline {
             decision_reason: None,
             closed_cause: None,
             action_status: ActionStatus::PendingReview,
+            deciders: None,
+            escalates_at: None,
         }
     }
 

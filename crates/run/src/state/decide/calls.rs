@@ -1,10 +1,11 @@
 use super::{Caused, Judgement, Ruling, ToolOutput};
 use crate::actor::Actor;
 use crate::id::{ApprovalId, CallId, WorkerId};
+use crate::quorum::Quorum;
 use crate::state::{Call, Phase, Refusal, RunState};
 use crate::step::{
-    AwaitingApproval, AwaitingInput, DenyCause, Marks, Step, ToolBlocked, ToolDenied, ToolOutcome,
-    ToolResult, ToolStarted, Trust, TrustLowered,
+    AwaitingApproval, AwaitingInput, DenyCause, Escalated, Marks, Step, ToolBlocked, ToolDenied,
+    ToolOutcome, ToolResult, ToolStarted, Trust, TrustLowered,
 };
 use crate::summary::summarise;
 use crate::time::Timestamp;
@@ -40,14 +41,18 @@ impl RunState {
                     let lowered = self.trust_after(&started);
                     started.extend(start(call, worker, marks, Some(rule), lowered));
                 }
-                Ruling::Ask { rule, reason } => {
+                Ruling::Ask {
+                    rule,
+                    reason,
+                    quorum,
+                } => {
                     // Identical calls of one answer take the place of an earlier one together.
                     let superseded = self.superseded_by(call).into_iter();
                     let new: Caused = superseded.filter(|step| !settled.contains(step)).collect();
                     settled.extend(new);
                     let shown = shown.as_deref().unwrap_or(&call.args);
                     let summary = summarise(self, call, shown);
-                    held.push(self.hold(call, rule, reason, summary, expires_at));
+                    held.push(self.hold(call, (rule, reason, quorum), summary, expires_at));
                 }
                 Ruling::AskPerson { question } => {
                     let asked = AwaitingInput {
@@ -121,6 +126,7 @@ impl RunState {
             return Ruling::Ask {
                 rule: "unknown_outcome".into(),
                 reason: "the same call was sent before and its outcome is unknown: it may have taken effect".into(),
+                quorum: Quorum::default(),
             };
         }
         Ruling::Allow { rule, marks }
@@ -138,8 +144,7 @@ impl RunState {
     fn hold(
         &self,
         call: &Call,
-        rule: String,
-        reason: String,
+        (rule, reason, quorum): (String, String, Quorum),
         summary: String,
         expires_at: Timestamp,
     ) -> ToolBlocked {
@@ -165,6 +170,7 @@ impl RunState {
             reason,
             summary,
             expires_at,
+            quorum,
         }
     }
 
@@ -268,6 +274,35 @@ impl RunState {
         }
     }
 
+    /// What time brings: approvals that have passed theirs, and groups that may decide from now on.
+    pub(super) fn passes(&self, now: Timestamp) -> Caused {
+        let mut caused = self.expired(now);
+        if self.end.is_none() {
+            caused.extend(self.widened(now));
+        }
+        caused
+    }
+
+    /// The groups that are let in by now and were not before (S6.12).
+    fn widened(&self, now: Timestamp) -> impl Iterator<Item = (Actor, Step)> {
+        let open = self
+            .held()
+            .filter_map(|call| Some((call, call.approval.as_ref()?)))
+            .filter(move |(_, approval)| approval.expires_at > now);
+        open.flat_map(move |(call, approval)| {
+            let due = approval.quorum.escalate.iter().skip(approval.widened.len());
+            due.take_while(move |step| approval.requested_at.plus_micros(step.after_micros) <= now)
+                .map(|step| {
+                    let escalated = Escalated {
+                        call: call.id.clone(),
+                        approval: approval.id.clone(),
+                        group: step.group.clone(),
+                    };
+                    (Actor::System, Step::Escalated(escalated))
+                })
+        })
+    }
+
     /// Every approval that has passed its time counts as denied (S6.8).
     pub(super) fn expired(&self, now: Timestamp) -> Caused {
         if self.end.is_some() {
@@ -346,6 +381,7 @@ fn deny(call: &Call, cause: DenyCause, rule: Option<String>, reason: Option<Stri
         reason,
         rule,
         goes_on: false,
+        votes: Vec::new(),
     })
 }
 

@@ -9,6 +9,7 @@ mod calls;
 mod people;
 mod worker;
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::{Refusal, RunState};
@@ -16,6 +17,7 @@ use crate::actor::Actor;
 use crate::digest::Digest;
 use crate::id::{ApprovalId, CallId, PrincipalId, RunId, ToolSetId, WorkerId};
 use crate::money::Money;
+use crate::quorum::{OpenVote, Quorum};
 use crate::step::{
     IdempotencyKey, Marks, ModelFailover, Source, SpendingCap, Step, Thinking, ToolOutcome,
     TriggerReceived, Usage, Verdict,
@@ -211,6 +213,8 @@ pub enum Ruling {
         rule: String,
         /// Why, in one sentence.
         reason: String,
+        /// What it takes to approve it.
+        quorum: Quorum,
     },
     /// It is a question to a person (S1.8).
     AskPerson {
@@ -272,6 +276,19 @@ pub struct Response {
     pub seen: Option<u64>,
     /// The key of the request.
     pub idempotency: Option<IdempotencyKey>,
+    /// What votes need, where it takes several people.
+    pub ballot: Ballot,
+}
+
+/// What a vote needs that the timeline does not have (S6.12).
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Ballot {
+    /// The groups that the person is in now.
+    pub groups: BTreeSet<String>,
+    /// Seals what the person says, if it does not decide: random.
+    pub salt: String,
+    /// What was said with the votes that were cast before, by approval.
+    pub votes: Vec<(ApprovalId, OpenVote)>,
 }
 
 /// One decision of a response.
@@ -338,7 +355,7 @@ impl RunState {
                 idempotency,
             } => self.cancels(by, reason, idempotency),
             Input::Retry { by } => self.retries_by(by),
-            Input::Tick => Ok(self.expired(now)),
+            Input::Tick => Ok(self.passes(now)),
         }
     }
 

@@ -10,6 +10,7 @@ use sqlx::postgres::{PgArguments, PgBindIterExt};
 
 use super::statement::Shape;
 use crate::journal::check::trigger;
+use crate::journal::deciders::{deciders, groups};
 use crate::journal::int;
 use crate::journal::lease::{claimer, holder, keeps_ready, lease_code, lease_epoch, published};
 use crate::record::time;
@@ -314,6 +315,9 @@ fn approvals(arguments: &mut PgArguments, places: &[Place<'_>]) -> Result<(), Bo
         of.row.decision_reason.as_deref(),
         of.row.closed_cause.map(|cause| cause.as_str()),
         of.row.action_status.as_str(),
+        deciders(of.row),
+        groups(of.row),
+        time(of.row.escalates_at),
     ]);
     Ok(())
 }

@@ -191,6 +191,9 @@ const APPROVALS: &Columns = &[
     ("decision_reason", TEXT),
     ("closed_cause", TEXT),
     ("action_status", TEXT),
+    ("deciders", TEXT),
+    ("groups", TEXT),
+    ("escalates_at", INT),
 ];
 
 const FEEDBACK: &Columns = &[
@@ -336,7 +339,8 @@ pub(super) fn text(shape: Shape) -> String {
         let update = " ON CONFLICT (id) DO UPDATE SET status = EXCLUDED.status, \
              decided_by = EXCLUDED.decided_by, decided_at = EXCLUDED.decided_at, \
              decision_reason = EXCLUDED.decision_reason, closed_cause = EXCLUDED.closed_cause, \
-             action_status = EXCLUDED.action_status";
+             action_status = EXCLUDED.action_status, deciders = EXCLUDED.deciders, \
+             groups = EXCLUDED.groups, escalates_at = EXCLUDED.escalates_at";
         text.insert("approvals", APPROVALS, &[], update);
     }
     if shape.feedback {

@@ -4,6 +4,7 @@ use rusqlite::{Connection, Result, params};
 use sayso_driver::{Append, TakenTick};
 use sayso_run::Money;
 
+use crate::journal::deciders::{deciders, groups};
 use crate::journal::int;
 use crate::record::time;
 
@@ -72,12 +73,14 @@ const ACTION: &str = "INSERT INTO actions (run, call, tool, status, args, digest
 
 const APPROVAL: &str = "INSERT INTO approvals (id, namespace, run, call, agent, requester, tool, \
     args, digest, definition, task_input, trust, rule, reason, summary, seq, status, requested_at, \
-    expires_at, decided_by, decided_at, decision_reason, closed_cause, action_status) \
+    expires_at, decided_by, decided_at, decision_reason, closed_cause, action_status, \
+    deciders, groups, escalates_at) \
     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, \
-    ?20, ?21, ?22, ?23, ?24) \
+    ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27) \
     ON CONFLICT (id) DO UPDATE SET status = excluded.status, decided_by = excluded.decided_by, \
     decided_at = excluded.decided_at, decision_reason = excluded.decision_reason, \
-    closed_cause = excluded.closed_cause, action_status = excluded.action_status";
+    closed_cause = excluded.closed_cause, action_status = excluded.action_status, \
+    deciders = excluded.deciders, groups = excluded.groups, escalates_at = excluded.escalates_at";
 
 const FEEDBACK: &str = "INSERT INTO feedback (id, task, namespace, agent, run, approval, source, \
     given_by, score, note, at) VALUES (?1, ?2, ?3, ?4, ?5, ?1, 'approval', ?6, ?7, ?8, ?9)";
@@ -173,6 +176,9 @@ pub(super) fn upsert_approvals(connection: &Connection, append: &Append) -> Resu
             row.decision_reason.as_deref(),
             row.closed_cause.map(|cause| cause.as_str()),
             row.action_status.as_str(),
+            deciders(row),
+            groups(row),
+            time(row.escalates_at),
         ])?;
     }
     Ok(())
