@@ -320,7 +320,7 @@ fn an_invented_approver_is_turned_away() {
             "content": {"call": held.call_id, "approval": held.id, "digest": held.digest},
         });
         for subject in [
-            format!("sayso.events.v1.default.invented.tool_approved"),
+            "sayso.events.v1.default.invented.tool_approved".to_owned(),
             format!("sayso.work.default.{run}"),
             format!("sayso.control.{run}"),
         ] {

@@ -1,7 +1,10 @@
 use sayso_rules::bundle::{Action, Effect, Escalation, Excluded};
 use sayso_rules::judge::{RuleId, RunView, Tool};
-use sayso_rules::{Redaction, Role};
-use sayso_run::{Call, CallId, Judgement, Marks, Quorum, Ruling, RunState, Widening};
+use sayso_rules::leaves::leaves;
+use sayso_rules::{Index, Origin, Redaction, Role};
+use sayso_run::{
+    ArgumentOrigin, Call, CallId, Judgement, Marks, OriginKind, Quorum, Ruling, RunState, Widening,
+};
 
 use crate::evidence::{Evidence, call_view};
 use crate::resolved::ResolvedTools;
@@ -80,6 +83,7 @@ impl<T: Tools> Judge<'_, T> {
                 rule: verdict.rule.to_string(),
                 reason: verdict.reason.into_owned(),
                 quorum: self.quorum(call, resolved, run),
+                origins: origins(&call.args, run.index),
             },
             Action::Allow | Action::Deny => Ruling::Allow {
                 rule: verdict.rule.to_string(),
@@ -110,6 +114,30 @@ impl<T> Judge<'_, T> {
             escalate: rule.escalate.iter().map(widening).collect(),
         }
     }
+}
+
+/// Where each value of the arguments came from, by the index that the rules are judged with (S6.3).
+fn origins(args: &str, index: &Index) -> Vec<ArgumentOrigin> {
+    let values = leaves(args).into_iter().filter(|leaf| leaf.says);
+    let told = values.map(|leaf| {
+        let (from, at) = match index.origin(&leaf.value) {
+            Origin::Person => (OriginKind::Person, None),
+            Origin::Task => (OriginKind::Task, None),
+            Origin::OwnAddress => (OriginKind::OwnAddress, None),
+            Origin::Own { tool, call } => (OriginKind::Own, Some((tool, call))),
+            Origin::Trusted { tool, call } => (OriginKind::Trusted, Some((tool, call))),
+            Origin::Untrusted { tool, call } => (OriginKind::Untrusted, Some((tool, call))),
+            Origin::Nowhere => (OriginKind::Model, None),
+        };
+        let (tool, call) = at.unzip();
+        ArgumentOrigin {
+            pointer: leaf.pointer,
+            from,
+            tool,
+            call: call.and_then(|call| CallId::new(call).ok()),
+        }
+    });
+    told.collect()
 }
 
 fn widening(step: &Escalation) -> Widening {

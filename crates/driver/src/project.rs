@@ -194,6 +194,7 @@ fn approval_row(state: &RunState, call: &Call) -> Option<ApprovalRow> {
         run: state.run().clone(),
         call: call.id.clone(),
         agent: trigger.agent.clone(),
+        origins: held.origins.clone(),
         deciders: Deciders::of(held),
         escalates_at: held.escalates_at().filter(|_| outcome.is_none()),
         requester: trigger.principal.clone(),

@@ -3,9 +3,9 @@
 //! timeline.
 
 use sayso_run::{
-    ActionStatus, AgentName, ApprovalId, CallDigest, CallId, DenyCause, Digest, EndedBy, HeldCall,
-    Money, Month, Namespace, PrincipalId, RevisionId, RunId, Source, Status, TaskId, Timestamp,
-    Trust, Usage, WorkerId,
+    ActionStatus, AgentName, ApprovalId, ArgumentOrigin, CallDigest, CallId, DenyCause, Digest,
+    EndedBy, HeldCall, Money, Month, Namespace, PrincipalId, RevisionId, RunId, Source, Status,
+    TaskId, Timestamp, Trust, Usage, WorkerId,
 };
 use serde::{Deserialize, Serialize};
 
@@ -209,6 +209,8 @@ pub struct ApprovalRow {
     pub call: CallId,
     /// The agent.
     pub agent: AgentName,
+    /// Where each value of the arguments came from.
+    pub origins: Vec<ArgumentOrigin>,
     /// Who may decide it; none if anybody who may.
     pub deciders: Option<Deciders>,
     /// When the next group is let in.

@@ -26,6 +26,7 @@ pub mod decimal;
 pub mod glob;
 mod json;
 pub mod judge;
+pub mod leaves;
 pub mod names;
 mod patterns;
 pub mod preset;

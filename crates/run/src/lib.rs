@@ -22,6 +22,7 @@ pub mod hooks;
 mod id;
 pub mod limits;
 mod money;
+mod origin;
 mod quorum;
 mod state;
 mod step;
@@ -40,6 +41,7 @@ pub use id::{
     ToolSetId, WorkerId,
 };
 pub use money::{BadMoney, Currency, Money, Price};
+pub use origin::{ArgumentOrigin, OriginKind};
 pub use quorum::{CastVote, OpenVote, Quorum, Widening};
 pub use state::{
     ActionStatus, Answer, ApprovalOutcome, Ballot, Call, Clearance, Corrupt, Decision,

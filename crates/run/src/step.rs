@@ -12,6 +12,7 @@ use crate::id::{
     AgentName, ApprovalId, CallId, Namespace, PrincipalId, RevisionId, TaskId, ToolSetId, WorkerId,
 };
 use crate::money::Money;
+use crate::origin::ArgumentOrigin;
 use crate::quorum::{OpenVote, Quorum};
 use crate::time::Timestamp;
 
@@ -220,6 +221,9 @@ pub struct ToolBlocked {
     /// What it takes to approve it, where that is more than one who may decide.
     #[serde(default, skip_serializing_if = "Quorum::is_plain")]
     pub quorum: Quorum,
+    /// Where each value of the arguments came from (S6.3).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub origins: Vec<ArgumentOrigin>,
 }
 
 /// Somebody approved a call that takes more than one: sealed until it is decided. The step's actor

@@ -314,6 +314,7 @@ impl World {
                         rule: "default".into(),
                         reason: "because".into(),
                         quorum: sayso_run::Quorum::default(),
+                        origins: Vec::new(),
                     },
                     5 => Ruling::Deny {
                         rule: "rules#1".into(),

@@ -320,6 +320,7 @@ fn ask() -> Ruling {
         rule: "rules#1".into(),
         reason: "it changes data".into(),
         quorum: sayso_run::Quorum::default(),
+        origins: Vec::new(),
     }
 }
 

@@ -44,7 +44,7 @@ impl Store {
 const APPROVAL: &str = "SELECT id, namespace, run, call, agent, requester, tool, args, digest, \
     definition, task_input, trust, rule, reason, summary, seq, status, requested_at, expires_at, \
     decided_by, decided_at, decision_reason, closed_cause, action_status, deciders, \
-    escalates_at FROM approvals \
+    escalates_at, origins FROM approvals \
     WHERE";
 
 /// One approval of the namespace `$1`. Written so that only the index of ids fits: it is not looked
@@ -109,6 +109,33 @@ impl Approvals<'_> {
         }))
     }
 
+    /// The last call of the same tool of the same agent that a person had approved when this one was
+    /// asked for (S6.3).
+    ///
+    /// # Errors
+    ///
+    /// When the database does not work.
+    pub async fn approved_before(
+        &self,
+        row: &ApprovalRow,
+    ) -> Result<Option<ApprovalRow>, DatabaseError> {
+        let sql = format!(
+            "{APPROVAL} namespace = $1 AND agent = $2 AND tool = $3 AND status = 'approved' \
+             AND decided_at <= $4 AND id <> $5 ORDER BY decided_at DESC LIMIT 1"
+        );
+        let record: Option<ApprovalRecord> = on_both!(&self.0.0.database, |pool| {
+            sqlx::query_as(AssertSqlSafe(sql))
+                .bind(row.namespace.as_str())
+                .bind(row.agent.as_str())
+                .bind(row.tool.as_str())
+                .bind(row.requested_at.micros())
+                .bind(row.approval.as_str())
+                .fetch_optional(pool)
+                .await
+        })?;
+        record.map(ApprovalRecord::read).transpose()
+    }
+
     /// How many wait for a decision.
     pub async fn pending(&self, namespace: &Namespace) -> Result<u64, DatabaseError> {
         let pending: i64 = on_both!(&self.0.0.database, |pool| {
@@ -151,6 +178,7 @@ struct ApprovalRecord {
     action_status: String,
     deciders: Option<String>,
     escalates_at: Option<i64>,
+    origins: Option<String>,
 }
 
 impl ApprovalRecord {
@@ -193,6 +221,11 @@ impl ApprovalRecord {
                 .transpose()
                 .map_err(|error| format!("`deciders`: {error}"))?,
             escalates_at: self.escalates_at.map(at),
+            origins: self
+                .origins
+                .as_deref()
+                .map_or(Ok(Vec::new()), serde_json::from_str)
+                .map_err(|error| format!("`origins`: {error}"))?,
         })
     }
 }

@@ -65,6 +65,9 @@ impl ApprovalService for Api {
         let row = visible_approval(&self.0, &session, &approval.expect(CHECKED)).await?;
         let mut shown = show::approval(&row);
         shown.trust_lowered = trust_lowered(&self.0, &row.namespace, &row.run, row.seq).await?;
+        let before = self.0.store.approvals().approved_before(&row).await;
+        let before = before.map_err(|error| refuse::database("reading an approval", error))?;
+        shown.approved_before = before.map(|before| show::approved_before(&row, &before));
         Ok(Response::new(v1::GetApprovalResponse {
             approval: Some(shown),
         }))

@@ -95,6 +95,8 @@ async fn view(
         @if let Some(refused) = refused { (notice(refused)) }
         (standing(&approval, now))
         (arguments(&approval, all))
+        (origins(&approval))
+        (before(&approval))
         (facts(&approval, all, now))
         (decision(&approval, visitor))
     };
@@ -142,6 +144,55 @@ fn arguments(approval: &v1::Approval, all: bool) -> Markup {
 
 fn show_all(approval: &v1::Approval) -> Markup {
     html! { p { a href=(format!("/approvals/{}?all=yes", approval.id)) { "Show all" } } }
+}
+
+/// Where each value came from (S6.3).
+fn origins(approval: &v1::Approval) -> Markup {
+    html! {
+        @if !approval.origins.is_empty() {
+            section {
+                h2 { "Where its values come from" }
+                table {
+                    tbody {
+                        @for origin in &approval.origins {
+                            tr {
+                                td { code { (shown(&origin.pointer)) } }
+                                td { (spoken(origin.from().word())) }
+                                td { @if !origin.tool.is_empty() { code { (shown(&origin.tool)) } " " (shown(&origin.call_id)) } }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// How it differs from the last call of the same tool that was approved (S6.3).
+fn before(approval: &v1::Approval) -> Markup {
+    html! {
+        @if let Some(before) = &approval.approved_before {
+            section {
+                h2 { "The last one that was approved" }
+                p { a href=(format!("/approvals/{}", before.approval_id)) { "By " (shown(&before.decided_by)) } }
+                @if before.changes.is_empty() { p { "Its arguments were the same." } }
+                @else {
+                    table {
+                        thead { tr { th { "Value" } th { "Then" } th { "Now" } } }
+                        tbody {
+                            @for change in &before.changes {
+                                tr {
+                                    td { code { (shown(&change.pointer)) } }
+                                    td { bdi { (shown(change.before.as_deref().unwrap_or_default())) } }
+                                    td { bdi { (shown(change.after.as_deref().unwrap_or_default())) } }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
 }
 
 fn facts(approval: &v1::Approval, all: bool, now: Timestamp) -> Markup {

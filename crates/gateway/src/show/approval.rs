@@ -4,6 +4,8 @@ use sayso_wire::shown::shown;
 use sayso_wire::time::timestamp;
 use sayso_wire::v1;
 
+use super::origin::origin;
+
 /// An approval with all that a reviewer needs, and what came of it (S6.3).
 pub(crate) fn approval(row: &ApprovalRow) -> v1::Approval {
     let cause = row
@@ -36,6 +38,8 @@ pub(crate) fn approval(row: &ApprovalRow) -> v1::Approval {
         closed_cause: cause.into(),
         action_status: v1::ActionStatus::from(row.action_status).into(),
         trust_lowered: None,
+        origins: row.origins.iter().map(origin).collect(),
+        approved_before: None,
         deciders: row
             .deciders
             .as_ref()

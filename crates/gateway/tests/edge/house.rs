@@ -341,6 +341,7 @@ impl House {
             rule: "rules#0".into(),
             reason: "It changes something.".into(),
             quorum: sayso_run::Quorum::default(),
+            origins: Vec::new(),
         };
         self.judge(run, &ruling).await
     }

@@ -387,6 +387,7 @@ fn approval(
         decision_reason: None,
         closed_cause: None,
         action_status: ActionStatus::PendingReview,
+        origins: Vec::new(),
         deciders: None,
         escalates_at: None,
     }

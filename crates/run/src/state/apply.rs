@@ -343,6 +343,7 @@ impl RunState {
             requested_at: at,
             expires_at: step.expires_at,
             seq,
+            origins: step.origins.clone(),
             quorum: step.quorum.clone(),
             widened: Vec::new(),
             votes: Vec::new(),

@@ -1,5 +1,6 @@
 use crate::digest::{CallDigest, Digest, Fingerprint};
 use crate::id::{ApprovalId, CallId, PrincipalId, WorkerId};
+use crate::origin::ArgumentOrigin;
 use crate::quorum::{CastVote, Quorum};
 use crate::step::{DenyCause, ToolOutcome};
 use crate::time::Timestamp;
@@ -92,6 +93,8 @@ pub struct HeldCall {
     pub expires_at: Timestamp,
     /// Sequence number of the step that held it.
     pub seq: u64,
+    /// Where each value of the arguments came from.
+    pub origins: Vec<ArgumentOrigin>,
     /// What it takes to approve it.
     pub quorum: Quorum,
     /// Groups that may decide as well by now.

@@ -13,6 +13,51 @@ use super::{Output, time, visible};
 /// How much of the arguments is shown; the rest is counted, and `--json` has all of it.
 const ARGUMENT_BYTES: usize = 16 * 1024;
 
+/// How many values have their origin told.
+const ORIGINS: usize = 24;
+
+/// Where a value came from, in a phrase (S6.3).
+fn origin_of(origin: &v1::ArgumentOrigin) -> String {
+    let at = || {
+        format!(
+            "{} ({})",
+            visible::line(&origin.tool),
+            visible::line(&origin.call_id)
+        )
+    };
+    let from = match origin.from() {
+        v1::OriginKind::Person => "from a person".to_owned(),
+        v1::OriginKind::Task => "from the task".to_owned(),
+        v1::OriginKind::OwnAddress => "the requester's own address".to_owned(),
+        v1::OriginKind::Own => format!("made by {}", at()),
+        v1::OriginKind::Trusted => format!("from {}", at()),
+        v1::OriginKind::Untrusted => format!("from {}, which outsiders may write", at()),
+        v1::OriginKind::Model => "written by the model".to_owned(),
+        v1::OriginKind::Unspecified => "unknown".to_owned(),
+    };
+    format!("{}  {from}", visible::line(&origin.pointer))
+}
+
+/// How the call differs from the one that was approved before it.
+fn differences(before: &v1::ApprovedBefore) -> Vec<String> {
+    let id = visible::line(&before.approval_id);
+    if before.changes.is_empty() {
+        return vec![format!("the same arguments as {id}, which was approved")];
+    }
+    let mut lines = vec![format!("unlike {id}, which was approved:")];
+    lines.extend(before.changes.iter().take(ORIGINS).map(|change| {
+        let value =
+            |value: &Option<String>| value.as_deref().map_or("nothing".into(), visible::line);
+        format!(
+            "  {} {} -> {}",
+            visible::line(&change.pointer),
+            value(&change.before),
+            value(&change.after)
+        )
+    }));
+    lines
+}
+
 fn tone(status: ApprovalStatus) -> Tone {
     match status {
         ApprovalStatus::Pending => Tone::Waits,
@@ -70,6 +115,18 @@ pub(crate) fn card(approval: &v1::Approval, output: &Output) -> String {
         "arguments",
         visible::cut_block(&approval.args_json, ARGUMENT_BYTES),
     );
+    for origin in approval.origins.iter().take(ORIGINS) {
+        add("value", origin_of(origin));
+    }
+    if approval.origins.len() > ORIGINS {
+        let more = approval.origins.len() - ORIGINS;
+        add("value", format!("{more} more: --json has all of them"));
+    }
+    if let Some(before) = &approval.approved_before {
+        for line in differences(before) {
+            add("before", line);
+        }
+    }
     add("task", visible::cut_block(&approval.task_input, 1000));
     add(
         "asked by",

@@ -1,4 +1,4 @@
-//! The columns that say who may decide an approval (S6.12).
+//! The columns that say who may decide an approval (S6.12), and where its values came from (S6.3).
 
 use sayso_driver::ApprovalRow;
 
@@ -13,4 +13,10 @@ pub(super) fn groups(row: &ApprovalRow) -> Option<String> {
     let mut groups = row.deciders.as_ref()?.groups().peekable();
     groups.peek()?;
     Some(groups.fold(" ".to_owned(), |all, group| all + group + " "))
+}
+
+/// Where the values came from, as one JSON list.
+pub(super) fn origins(row: &ApprovalRow) -> Option<String> {
+    let origins = (!row.origins.is_empty()).then_some(&row.origins)?;
+    Some(serde_json::to_string(origins).expect("names and words have a JSON form"))
 }

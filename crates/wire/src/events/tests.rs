@@ -224,6 +224,7 @@ fn approvals_are_told_of_when_they_change() {
         summary: "Refund 5".into(),
         expires_at: Timestamp::from_micros(9),
         quorum: sayso_run::Quorum::default(),
+        origins: Vec::new(),
     });
     let approved = Step::ToolApproved(ToolApproved {
         call: call_id,

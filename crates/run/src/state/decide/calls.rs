@@ -1,6 +1,7 @@
 use super::{Caused, Judgement, Ruling, ToolOutput};
 use crate::actor::Actor;
 use crate::id::{ApprovalId, CallId, WorkerId};
+use crate::origin::ArgumentOrigin;
 use crate::quorum::Quorum;
 use crate::state::{Call, Phase, Refusal, RunState};
 use crate::step::{
@@ -45,6 +46,7 @@ impl RunState {
                     rule,
                     reason,
                     quorum,
+                    origins,
                 } => {
                     // Identical calls of one answer take the place of an earlier one together.
                     let superseded = self.superseded_by(call).into_iter();
@@ -52,7 +54,13 @@ impl RunState {
                     settled.extend(new);
                     let shown = shown.as_deref().unwrap_or(&call.args);
                     let summary = summarise(self, call, shown);
-                    held.push(self.hold(call, (rule, reason, quorum), summary, expires_at));
+                    held.push(self.hold(
+                        call,
+                        (rule, reason),
+                        (quorum, origins),
+                        summary,
+                        expires_at,
+                    ));
                 }
                 Ruling::AskPerson { question } => {
                     let asked = AwaitingInput {
@@ -127,6 +135,7 @@ impl RunState {
                 rule: "unknown_outcome".into(),
                 reason: "the same call was sent before and its outcome is unknown: it may have taken effect".into(),
                 quorum: Quorum::default(),
+                origins: Vec::new(),
             };
         }
         Ruling::Allow { rule, marks }
@@ -144,7 +153,8 @@ impl RunState {
     fn hold(
         &self,
         call: &Call,
-        (rule, reason, quorum): (String, String, Quorum),
+        (rule, reason): (String, String),
+        (quorum, origins): (Quorum, Vec<ArgumentOrigin>),
         summary: String,
         expires_at: Timestamp,
     ) -> ToolBlocked {
@@ -171,6 +181,7 @@ impl RunState {
             summary,
             expires_at,
             quorum,
+            origins,
         }
     }
 

@@ -17,6 +17,7 @@ use crate::actor::Actor;
 use crate::digest::Digest;
 use crate::id::{ApprovalId, CallId, PrincipalId, RunId, ToolSetId, WorkerId};
 use crate::money::Money;
+use crate::origin::ArgumentOrigin;
 use crate::quorum::{OpenVote, Quorum};
 use crate::step::{
     IdempotencyKey, Marks, ModelFailover, Source, SpendingCap, Step, Thinking, ToolOutcome,
@@ -215,6 +216,8 @@ pub enum Ruling {
         reason: String,
         /// What it takes to approve it.
         quorum: Quorum,
+        /// Where each value of its arguments came from.
+        origins: Vec<ArgumentOrigin>,
     },
     /// It is a question to a person (S1.8).
     AskPerson {

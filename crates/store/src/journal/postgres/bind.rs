@@ -10,7 +10,7 @@ use sqlx::postgres::{PgArguments, PgBindIterExt};
 
 use super::statement::Shape;
 use crate::journal::check::trigger;
-use crate::journal::deciders::{deciders, groups};
+use crate::journal::deciders::{deciders, groups, origins};
 use crate::journal::int;
 use crate::journal::lease::{claimer, holder, keeps_ready, lease_code, lease_epoch, published};
 use crate::record::time;
@@ -318,6 +318,7 @@ fn approvals(arguments: &mut PgArguments, places: &[Place<'_>]) -> Result<(), Bo
         deciders(of.row),
         groups(of.row),
         time(of.row.escalates_at),
+        origins(of.row),
     ]);
     Ok(())
 }

@@ -194,6 +194,7 @@ const APPROVALS: &Columns = &[
     ("deciders", TEXT),
     ("groups", TEXT),
     ("escalates_at", INT),
+    ("origins", TEXT),
 ];
 
 const FEEDBACK: &Columns = &[

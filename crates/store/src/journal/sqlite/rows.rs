@@ -4,7 +4,7 @@ use rusqlite::{Connection, Result, params};
 use sayso_driver::{Append, TakenTick};
 use sayso_run::Money;
 
-use crate::journal::deciders::{deciders, groups};
+use crate::journal::deciders::{deciders, groups, origins};
 use crate::journal::int;
 use crate::record::time;
 
@@ -74,9 +74,9 @@ const ACTION: &str = "INSERT INTO actions (run, call, tool, status, args, digest
 const APPROVAL: &str = "INSERT INTO approvals (id, namespace, run, call, agent, requester, tool, \
     args, digest, definition, task_input, trust, rule, reason, summary, seq, status, requested_at, \
     expires_at, decided_by, decided_at, decision_reason, closed_cause, action_status, \
-    deciders, groups, escalates_at) \
+    deciders, groups, escalates_at, origins) \
     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, \
-    ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27) \
+    ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28) \
     ON CONFLICT (id) DO UPDATE SET status = excluded.status, decided_by = excluded.decided_by, \
     decided_at = excluded.decided_at, decision_reason = excluded.decision_reason, \
     closed_cause = excluded.closed_cause, action_status = excluded.action_status, \
@@ -179,6 +179,7 @@ pub(super) fn upsert_approvals(connection: &Connection, append: &Append) -> Resu
             deciders(row),
             groups(row),
             time(row.escalates_at),
+            origins(row),
         ])?;
     }
     Ok(())
