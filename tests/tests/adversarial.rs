@@ -145,7 +145,6 @@ both! {
         for target in [
             Target::ApprovalId(held.id.clone()),
             Target::CallId(held.call_id.clone()),
-            Target::Tool(held.tool.clone()),
         ] {
             let decisions = vec![(target, Verdict::Approve, "")];
             let refused = case.foreigner.respond(&run, decisions, "").await.unwrap_err();

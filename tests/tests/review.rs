@@ -157,7 +157,7 @@ both! {
 
     /// S6.3: a call shows how it differs from the last one of the same tool and agent that was approved.
     async fn s6_3_the_last_approved_call_is_compared(case: Case) {
-        let run = case.begin(&gated("before", "note", "*").field("name", "compared".into())).await;
+        let run = case.begin(&gated("compared", "note", "*").tier("before")).await;
         let first = case.app.held(&run, 1).await.remove(0);
         case.app.approve(&first).await;
         let second = case.app.held(&run, 1).await.remove(0);
@@ -215,8 +215,7 @@ alone! {
     /// a denial by timeout with no decider, no feedback is put in anybody's name, and nothing runs.
     async fn b13_a_click_after_the_deadline_is_nobodys(case: Case) {
         for (n, verdict) in [Verdict::Approve, Verdict::Deny].into_iter().enumerate() {
-            let bundle = gated("before", "note", "*")
-                .field("name", format!("late-{n}").into())
+            let bundle = gated(&format!("late-{n}"), "note", "*").tier("before")
                 .permission("approvalTimeout", "30m".into());
             let run = case.begin(&bundle).await;
             let held = case.app.held(&run, 1).await.remove(0);
