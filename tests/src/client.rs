@@ -21,7 +21,7 @@ use sayso_wire::v1::{
     ListRunActionsRequest, ListRunStepsRequest, PutRoleRequest, PutRoleResponse, ReplyToRunRequest,
     RespondToRunRequest, RespondToRunResponse, RetryRunRequest, Run, RunStatus, Scope,
     StartRunRequest, Verdict, VerifyRunRequest, VerifyRunResponse, WatchApprovalsRequest,
-    WatchApprovalsResponse, WatchRunRequest, WatchRunResponse,
+    WatchApprovalsResponse, WatchRunRequest, WatchRunResponse, verify_run_response,
 };
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::service::Interceptor;
@@ -427,6 +427,16 @@ impl Client {
         let run_id = run.to_owned();
         let verified = self.runs().verify_run(VerifyRunRequest { run_id }).await;
         verified.expect("a chain can be checked").into_inner()
+    }
+
+    /// Whether a run's chain and seals fit.
+    ///
+    /// # Panics
+    ///
+    /// If it cannot be verified.
+    pub async fn is_verified(&self, run: &str) -> bool {
+        let result = self.verify(run).await.result;
+        matches!(result, Some(verify_run_response::Result::Verified(_)))
     }
 
     /// Watches a run from a sequence number on.

@@ -12,8 +12,14 @@ pub struct Step {
     pub sequence: u64,
     /// Its type.
     pub kind: String,
+    /// When, in microseconds since 1970.
+    pub at: i64,
     /// Whose doing it was.
     pub actor: String,
+    /// The code of what went wrong, if it tells of that.
+    pub code: String,
+    /// What to do about it.
+    pub advice: String,
     /// What it holds.
     pub content: Value,
 }
@@ -30,7 +36,12 @@ impl From<RunStep> for Step {
         Self {
             sequence: step.sequence,
             kind: step.r#type,
+            at: step
+                .at
+                .map_or(0, |at| at.seconds * 1_000_000 + i64::from(at.nanos) / 1_000),
             actor: step.actor,
+            code: step.code,
+            advice: step.advice,
             content: serde_json::from_str(&step.content_json).expect("content is JSON"),
         }
     }

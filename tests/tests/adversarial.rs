@@ -10,6 +10,7 @@
 //! | the tool defined otherwise | `a_swapped_definition_runs_nothing` |
 //! | another tenant's approval | `another_tenant_decides_nothing` |
 //! | one's own request, on every route, with every token | `nobody_decides_their_own_on_any_route` |
+//! | a child's request, decided by who asked for its parent | `delegation.rs` (S6.10) |
 //! | a link that decides | `looking_decides_nothing` |
 //! | a batch with one bad decision | `a_mixed_batch_is_taken_whole_or_not_at_all` |
 //! | a crash in each window between decision and execution | `a_crash_in_any_window_runs_it_once_at_most` |

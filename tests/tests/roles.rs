@@ -96,8 +96,8 @@ both! {
         assert!(result.contains("permission denied"), "{result}");
     }
 
-    /// S3.9: a role that was narrowed while a person thought is the ceiling of the approved call, too:
-    /// it is not sent, and the model is told why.
+    /// S3.9, S2.6: a role that was narrowed while a person thought is the ceiling of the approved call,
+    /// too: it is not sent, and the model is told why; people are told what to do about it.
     async fn s3_9_an_approved_call_does_not_outrun_a_narrower_role(case: Case) {
         case.admin.put_role("holder", &["crm.*"]).await.unwrap();
         let run = case.begin(&agent("held", "held", "holder")).await;
@@ -109,6 +109,9 @@ both! {
         assert_eq!(case.ledger.of(&run), []);
         let result = case.app.timeline(&run).await.one("tool_result", "call_1_1").content.to_string();
         assert!(result.contains("holder") && result.contains("permission denied"), "{result}");
+        let step = case.app.timeline(&run).await.one("tool_result", "call_1_1").clone();
+        assert_eq!(step.code, "tool.permission_denied");
+        assert!(step.advice.contains("narrow the agent's job"), "{}", step.advice);
         assert_eq!(case.app.actions(&run).await["call_1_1"].status(), ActionStatus::Failed);
     }
 

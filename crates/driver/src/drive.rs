@@ -4,15 +4,17 @@ use std::sync::Arc;
 
 #[cfg(feature = "hooks")]
 use sayso_run::hooks::{Fault, planted};
-use sayso_run::{ChainKey, Next, RunId, WorkerId};
+use sayso_run::{ChainKey, RunId, WorkerId};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
 use crate::hold::Hold;
+use crate::hold::delegating::DelegationLimits;
 use crate::journal::{Journal, LoadError, Loaded};
 use crate::session::{Session, Stuck};
 use crate::world::{Fence, Herald, Models, Policy, Tools};
+use crate::write::is_due;
 
 /// Everything that driving needs. Cheap to share.
 #[derive(Debug)]
@@ -33,6 +35,8 @@ pub struct Driver<J, M, T, P, H> {
     pub worker: WorkerId,
     /// Whether this worker may still act.
     pub fence: Fence,
+    /// How deep and wide its runs may start others (S3.6).
+    pub delegation: DelegationLimits,
     /// Whether traces carry arguments and results (S10.3).
     pub tells_content: bool,
 }
@@ -85,8 +89,14 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Driver<J, M, T, P, H
         if elsewhere {
             return Driven::HeldElsewhere;
         }
-        let owed = matches!(loaded.state.next(), Next::Owed(_));
-        if !owed && loaded.lease.worker.is_none() && loaded.lease.ready_at.is_none() {
+        let now = self.journal.now();
+        let child_ended = match self.has_ended_children(&loaded).await {
+            Ok(ended) => ended,
+            Err(error) => return Driven::Unavailable(error.to_string()),
+        };
+        let owed = child_ended || is_due(&loaded.state, now);
+        let marked_ready = loaded.lease.ready_at.is_some_and(|at| at <= now);
+        if !owed && !marked_ready && loaded.lease.worker.is_none() {
             return Driven::NothingOwed;
         }
         let untouched = loaded.lease.paused && !loaded.state.status().is_terminal();
@@ -105,6 +115,15 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Driver<J, M, T, P, H
         match driven.instrument(span).await {
             Ok(driven) | Err(driven) => driven,
         }
+    }
+
+    /// Whether the run waits for children that have ended.
+    async fn has_ended_children(&self, loaded: &Loaded) -> Result<bool, LoadError> {
+        if !loaded.state.has_live_children() {
+            return Ok(false);
+        }
+        let ended = self.journal.ended_children(loaded.state.run()).await?;
+        Ok(!ended.is_empty())
     }
 
     /// The span of one hold, in the trace in which the run was started (S10.3).

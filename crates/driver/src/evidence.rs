@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use sayso_rules::judge::{CallView, RunView, Standing};
 use sayso_rules::provenance::Index;
-use sayso_run::{Call, CallId, Outcome, Phase, RunState, Source, ToolOutcome, Trust};
+use sayso_run::{Call, CallId, Outcome, Phase, RunState, ToolOutcome, Trust};
 
 use crate::resolved::ResolvedTools;
 
@@ -38,8 +38,8 @@ impl Evidence {
         let principal = trigger.principal.as_str();
         let own_address = principal.contains('@').then_some(principal);
         let mut index = Index::new(own_address);
-        if speaks_for_a_principal(trigger.source) {
-            index.words(&trigger.input);
+        for words in state.task_words() {
+            index.words(&words);
         }
         Self {
             standing: Standing::new(rules_trust(trigger.trust)),
@@ -80,7 +80,7 @@ impl Evidence {
                     if let Some(view) = tools.view(call)
                         && let Some(trust) = self.trust_at_start.get(&call.id)
                     {
-                        self.index.result(&view, *trust, content);
+                        self.index.result(&view, told_by(call, *trust), content);
                     }
                 }
                 Addition::Start(_) | Addition::Result(..) => {}
@@ -104,15 +104,6 @@ impl Evidence {
     }
 }
 
-/// Whether the task's text is a principal's own words, which vouch for values (S5.9).
-fn speaks_for_a_principal(source: Source) -> bool {
-    match source {
-        // What a schedule asks was written by whoever stands behind it.
-        Source::Start | Source::Cron => true,
-        Source::Webhook => false,
-    }
-}
-
 fn additions(state: &RunState, after: u64) -> Vec<(u64, Addition<'_>)> {
     let principal = &state.trigger().principal;
     let words = state.words().iter().filter(|words| words.by == *principal);
@@ -126,6 +117,12 @@ fn additions(state: &RunState, after: u64) -> Vec<(u64, Addition<'_>)> {
     let mut new: Vec<_> = all.filter(|(seq, _)| *seq > after).collect();
     new.sort_by_key(|(seq, _)| *seq);
     new
+}
+
+/// How far what a call returned is trusted: a child's words no further than the child in the end.
+fn told_by(call: &Call, at_start: sayso_rules::Trust) -> sayso_rules::Trust {
+    let child = call.child.as_ref().and_then(|child| child.trust);
+    child.map_or(at_start, |child| at_start.min(rules_trust(child)))
 }
 
 /// What a call returned. What went wrong vouches for nothing.

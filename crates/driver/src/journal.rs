@@ -1,7 +1,9 @@
 use std::future::Future;
 use std::time::Duration;
 
-use sayso_run::{Corrupt, Money, Namespace, Recorded, RunId, RunState, Timestamp, WorkerId};
+use sayso_run::{
+    ChildEnd, Corrupt, Money, Namespace, Recorded, RunId, RunState, Timestamp, WorkerId,
+};
 use thiserror::Error;
 use uuid::Uuid;
 
@@ -82,6 +84,8 @@ pub struct Append {
     pub published: Option<u64>,
     /// The key of a start: principal, key and request digest; unique in the namespace.
     pub start_key: Option<StartKey>,
+    /// What it does to the tree of delegation.
+    pub tree: Tree,
     /// The tick that a start takes: the schedule moves on in the same transaction, or nothing
     /// happens. Only of a start without a key and a deadline.
     pub tick: Option<TakenTick>,
@@ -90,6 +94,26 @@ pub struct Append {
     /// An attempt with this id was answered as unavailable and may have taken effect: before a
     /// conflict is answered it is looked for.
     pub again: bool,
+}
+
+/// What an append does to the tree of delegation (S3.6).
+#[derive(Debug, Clone, Default)]
+pub struct Tree {
+    /// Runs that begin with it, and not without it.
+    pub children: Vec<NewRun>,
+    /// The run that started this one, if this one ends: its end waits there to be taken.
+    pub ends_child_of: Option<RunId>,
+    /// Children whose end is taken.
+    pub taken: Vec<RunId>,
+}
+
+/// A run that begins with the append of another one.
+#[derive(Debug, Clone)]
+pub struct NewRun {
+    /// Its row.
+    pub row: RunRow,
+    /// Its first step.
+    pub first: Written,
 }
 
 /// A tick of a schedule, taken by whoever starts its run (S8.5).
@@ -225,6 +249,18 @@ pub trait Journal: Send + Sync + 'static {
     ) -> impl Future<Output = Result<Option<Budget>, LoadError>> + Send {
         std::future::ready(Ok(None))
     }
+
+    /// The ends of a run's children that the run has not taken yet (S3.6).
+    fn ended_children(
+        &self,
+        parent: &RunId,
+    ) -> impl Future<Output = Result<Vec<ChildEnd>, LoadError>> + Send;
+
+    /// The children of a run that have not ended (S3.6).
+    fn live_children(
+        &self,
+        parent: &RunId,
+    ) -> impl Future<Output = Result<Vec<RunId>, LoadError>> + Send;
 
     /// Waits. A journal that is simulated waits in its own time.
     fn pause(&self, time: Duration) -> impl Future<Output = ()> + Send {

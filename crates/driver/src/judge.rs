@@ -7,6 +7,7 @@ use sayso_run::{
 };
 
 use crate::evidence::{Evidence, call_view};
+use crate::hold::delegating::{Current, DelegationLimits, child};
 use crate::resolved::ResolvedTools;
 use crate::world::{Revision, ToolDefinition, ToolKind, Tools};
 
@@ -17,6 +18,8 @@ pub(crate) struct Judge<'j, T> {
     pub(crate) role: &'j Role,
     pub(crate) known: &'j ResolvedTools,
     pub(crate) redaction: &'j Redaction,
+    pub(crate) current: &'j Current,
+    pub(crate) delegation: DelegationLimits,
 }
 
 impl<T: Tools> Judge<'_, T> {
@@ -30,11 +33,15 @@ impl<T: Tools> Judge<'_, T> {
         calls: &[CallId],
     ) -> Vec<Judgement> {
         let mut standing = evidence.standing();
+        let mut live = u32::try_from(state.live_children().count()).unwrap_or(u32::MAX);
         let calls = calls.iter().filter_map(|id| state.call(id));
         calls
             .map(|call| {
-                let ruling = self.rule(call, &evidence.view(&standing));
-                if let Ruling::Allow { .. } | Ruling::Ask { .. } = ruling
+                let ruling = self.rule(call, &evidence.view(&standing), state.depth(), live);
+                if let Ruling::Delegate { .. } = ruling {
+                    live += 1;
+                }
+                if let Ruling::Allow { .. } | Ruling::Ask { .. } | Ruling::Delegate { .. } = ruling
                     && let Some(view) = self.known.view(call)
                 {
                     standing.starts(&view);
@@ -48,7 +55,7 @@ impl<T: Tools> Judge<'_, T> {
             .collect()
     }
 
-    fn rule(&self, call: &Call, run: &RunView<'_>) -> Ruling {
+    fn rule(&self, call: &Call, run: &RunView<'_>, depth: u32, live: u32) -> Ruling {
         let Some((tool, resolved)) = self.known.get(&call.tool) else {
             return Ruling::NotGranted;
         };
@@ -78,14 +85,23 @@ impl<T: Tools> Judge<'_, T> {
                 question: question(&call.args),
             };
         }
-        match verdict.action {
-            Action::Ask => Ruling::Ask {
+        let child = (tool.kind == ToolKind::Agent).then(|| {
+            let within = self.delegation.check(depth, live);
+            within.and_then(|()| child(&call.args, self.current))
+        });
+        match (verdict.action, child) {
+            (_, Some(Err(message))) => Ruling::InvalidArguments { message },
+            (Action::Ask, _) => Ruling::Ask {
                 rule: verdict.rule.to_string(),
                 reason: verdict.reason.into_owned(),
                 quorum: self.quorum(call, resolved, run),
                 origins: origins(&call.args, run.index),
             },
-            Action::Allow | Action::Deny => Ruling::Allow {
+            (Action::Allow | Action::Deny, Some(Ok(child))) => Ruling::Delegate {
+                rule: verdict.rule.to_string(),
+                child,
+            },
+            (Action::Allow | Action::Deny, None) => Ruling::Allow {
                 rule: verdict.rule.to_string(),
                 marks: marks(self.revision, tool, resolved),
             },
@@ -182,7 +198,8 @@ fn may_repeat(revision: &Revision, tool: &ToolDefinition) -> bool {
         return effect == Effect::Read;
     }
     match tool.kind {
-        ToolKind::Builtin | ToolKind::Control => true,
+        // A child is never sent twice: it has begun with the step that says so, or not at all.
+        ToolKind::Builtin | ToolKind::Control | ToolKind::Agent => true,
         ToolKind::Mcp => {
             let server = tool.registered.split('.').next().unwrap_or_default();
             let trusted = revision

@@ -19,20 +19,22 @@ mod replay;
 mod resolved;
 mod rows;
 mod session;
+mod tree;
 mod world;
 mod write;
 
 pub use drive::{Driven, Driver};
+pub use hold::delegating::DelegationLimits;
 pub use journal::{
-    Append, AppendError, Appended, Budget, Journal, LeaseChange, LoadError, Loaded, StartKey,
-    TakenTick, Written,
+    Append, AppendError, Appended, Budget, Journal, LeaseChange, LoadError, Loaded, NewRun,
+    StartKey, TakenTick, Tree, Written,
 };
 pub use project::{Projected, project, run_row};
 pub use replay::{RecordedVerdict, Rejudged, explain, rejudge};
 pub use resolved::ResolvedTools;
 pub use rows::{
-    ActionRow, ApprovalRow, ApprovalStatus, Deciders, DeliveryRow, FeedbackRow, LeaseRow, RunRow,
-    UsageRow,
+    ActionRow, ApprovalRow, ApprovalStatus, Deciders, DeliveryRow, FeedbackRow, LeaseRow, Lineage,
+    RunRow, UsageRow,
 };
 pub use world::{
     Deltas, Fence, Herald, ListError, ModelCall, ModelReply, ModelRequest, Models, Policy,

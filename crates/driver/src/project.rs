@@ -5,7 +5,8 @@ use sayso_run::{
 
 use crate::journal::Written;
 use crate::rows::{
-    ActionRow, ApprovalRow, ApprovalStatus, Deciders, DeliveryRow, FeedbackRow, RunRow, UsageRow,
+    ActionRow, ApprovalRow, ApprovalStatus, Deciders, DeliveryRow, FeedbackRow, Lineage, RunRow,
+    UsageRow,
 };
 
 /// The rows that an append changes.
@@ -78,6 +79,8 @@ fn call_of(step: &Step) -> Option<&sayso_run::CallId> {
         Step::ToolResult(step) => Some(&step.call),
         Step::RepeatLoop(step) => Some(&step.call),
         Step::AwaitingInput(step) => Some(&step.call),
+        Step::ChildStarted(step) => Some(&step.call),
+        Step::ChildFinished(step) => Some(&step.call),
         Step::TriggerReceived(_)
         | Step::ToolsListed(_)
         | Step::UserMessage(_)
@@ -87,9 +90,11 @@ fn call_of(step: &Step) -> Option<&sayso_run::CallId> {
         | Step::TrustLowered(_)
         | Step::TakenOver(_)
         | Step::ModelFailover(_)
+        | Step::Compaction(_)
         | Step::SpendingCap(_)
         | Step::Completion(_)
         | Step::Failed(_)
+        | Step::RetryScheduled(_)
         | Step::Retried(_)
         | Step::Cancelled(_) => None,
     }
@@ -110,6 +115,12 @@ pub fn run_row(state: &RunState) -> RunRow {
         source: trigger.source,
         trigger: trigger.trigger.clone(),
         imported_from: None,
+        lineage: trigger.parent.as_ref().map(|parent| Lineage {
+            parent_run: parent.run.clone(),
+            parent_task: parent.task.clone(),
+            root_run: parent.root_run.clone(),
+            root_task: parent.root_task.clone(),
+        }),
         status: state.status(),
         seq: state.seq(),
         ended_by: state.ended_by(),
@@ -149,6 +160,7 @@ fn action_row(state: &RunState, call: &Call) -> ActionRow {
         | Phase::Asked
         | Phase::Cleared
         | Phase::Started { .. }
+        | Phase::Delegated
         | Phase::Unknown { .. } => (None, None),
     };
     ActionRow {
@@ -254,19 +266,25 @@ fn feedback_row(state: &RunState, step: &Written) -> Option<FeedbackRow> {
     })
 }
 
-/// What the answers among these steps cost.
+/// What the answers and briefs among these steps cost.
 pub(crate) fn usage(after: &RunState, steps: &[Written], worker: &WorkerId) -> Vec<UsageRow> {
-    let answers = steps.iter().filter_map(|step| match &step.recorded.step {
-        Step::AssistantMessage(answer) => Some(UsageRow {
+    let used = steps.iter().filter_map(|step| {
+        let (spent, tokens) = match &step.recorded.step {
+            Step::AssistantMessage(answer) => (answer.cost, answer.usage),
+            Step::Compaction(compaction) if compaction.model.is_some() => {
+                (compaction.cost, compaction.usage)
+            }
+            _ => return None,
+        };
+        Some(UsageRow {
             namespace: after.trigger().namespace.clone(),
             month: Month::of(step.recorded.at),
             worker: worker.clone(),
-            spent: answer.cost,
-            tokens: answer.usage,
-        }),
-        _ => None,
+            spent,
+            tokens,
+        })
     });
-    answers.collect()
+    used.collect()
 }
 
 /// The notifications of newly held calls, where the bundle asks for them (S8.1).

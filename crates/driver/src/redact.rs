@@ -7,13 +7,23 @@
 
 use sayso_rules::Redaction;
 
-use crate::journal::Written;
+use crate::journal::{Tree, Written};
 use crate::project::Projected;
 
 /// Gives each step its view.
 pub(crate) fn views(redaction: &Redaction, steps: &mut [Written]) {
     for step in steps {
         step.view = redaction.differing(&step.content);
+    }
+}
+
+/// The same for the runs that an append begins: their tasks were arguments of a call.
+pub(crate) fn children(redaction: &Redaction, tree: &mut Tree) {
+    for child in &mut tree.children {
+        child.first.view = redaction.differing(&child.first.content);
+        if let Some(view) = redaction.differing(&child.row.input) {
+            child.row.input = view;
+        }
     }
 }
 

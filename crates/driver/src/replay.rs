@@ -137,6 +137,7 @@ fn known_then(state: &RunState, answer: &[Call]) -> u64 {
             | Phase::Asked
             | Phase::Cleared
             | Phase::Started { .. }
+            | Phase::Delegated
             | Phase::Unknown { .. } => None,
         };
         [held, call.started_seq, settled]

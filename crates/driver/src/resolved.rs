@@ -70,6 +70,7 @@ fn grants(bundle: &Bundle, tool: &ToolDefinition) -> bool {
             granted.any(|builtin| builtin.name() == tool.registered)
         }
         ToolKind::Control => bundle.interaction,
+        ToolKind::Agent => !bundle.agents.is_empty(),
         ToolKind::Mcp => {
             let server = tool.registered.split('.').next().unwrap_or_default();
             bundle.servers.contains_key(server)
@@ -84,6 +85,7 @@ fn view<'t>(bundle: &Bundle, tool: &'t ToolDefinition) -> ToolView<'t> {
         kind: match tool.kind {
             ToolKind::Builtin => Kind::Builtin,
             ToolKind::Control => Kind::Control,
+            ToolKind::Agent => Kind::Agent,
             ToolKind::Mcp => Kind::Mcp,
         },
         granted: grants(bundle, tool),

@@ -34,6 +34,8 @@ pub struct RunRow {
     pub trigger: Option<String>,
     /// The run of which this one is a read-only copy.
     pub imported_from: Option<RunId>,
+    /// Whose child it is, if an agent started it.
+    pub lineage: Option<Lineage>,
     /// Where it stands.
     pub status: Status,
     /// Sequence number of its last step.
@@ -64,6 +66,19 @@ pub struct RunRow {
     pub expires_at: Option<Timestamp>,
     /// Whether started calls are open: of an ended run, a late result may still come.
     pub open_calls: bool,
+}
+
+/// Where a run that an agent started stands in the tree of delegation (S3.6).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lineage {
+    /// The run that started it.
+    pub parent_run: RunId,
+    /// That run's task.
+    pub parent_task: TaskId,
+    /// The run at the root.
+    pub root_run: RunId,
+    /// The root run's task.
+    pub root_task: TaskId,
 }
 
 /// The lease and outbox columns of a run, beside its row.

@@ -20,6 +20,7 @@ use crate::project::{deliveries, project, usage};
 use crate::redact;
 use crate::resolved::ResolvedTools;
 use crate::rows::LeaseRow;
+use crate::tree::{tell_tree, tree};
 use crate::world::{Herald, Revision};
 use crate::write::{Decided, WriteError, chain, ready_at, tell, write_redacted};
 
@@ -191,7 +192,7 @@ impl<J: Journal, H: Herald> Session<J, H> {
                 again: attempt > 0,
                 ..self.append(revision, release, ready_in)
             };
-            let row = append.row.clone();
+            let (row, done) = (append.row.clone(), append.tree.clone());
             #[cfg(feature = "hooks")]
             crate::hooks::window("driver.before_append").await;
             match self.journal.append(append).await {
@@ -214,6 +215,7 @@ impl<J: Journal, H: Herald> Session<J, H> {
                         std::mem::take(&mut self.unpublished),
                         &steps,
                     );
+                    tell_tree(&*self.herald, &row, done);
                     return Ok(Flushed::Durable);
                 }
                 Err(AppendError::Conflict(_)) => {
@@ -240,6 +242,8 @@ impl<J: Journal, H: Herald> Session<J, H> {
     fn append(&self, revision: &Revision, release: bool, ready_in: Option<Duration>) -> Append {
         let mut projected = project(&self.state, &self.steps);
         redact::rows(&self.redaction, &mut projected);
+        let mut begun = tree(&self.state, &self.steps, &self.key);
+        redact::children(&self.redaction, &mut begun);
         let notify = revision
             .bundle
             .permissions
@@ -265,6 +269,7 @@ impl<J: Journal, H: Herald> Session<J, H> {
             deliveries: deliveries(&self.state, &self.steps, notify),
             usage: usage(&self.state, &self.steps, &self.worker),
             published: self.herald.published(&self.run),
+            tree: begun,
             start_key: None,
             tick: None,
             id: Uuid::nil(),
@@ -428,7 +433,7 @@ impl<J: Journal, H: Herald> Session<J, H> {
 }
 
 /// How long to wait for a journal that is away.
-fn backoff(attempt: u32) -> Duration {
+pub(crate) fn backoff(attempt: u32) -> Duration {
     Duration::from_millis(50u64 << attempt.min(5))
 }
 

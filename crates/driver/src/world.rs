@@ -97,6 +97,13 @@ pub trait Policy: Send + Sync + 'static {
         agent: &AgentName,
     ) -> impl Future<Output = Result<Option<Arc<Role>>, PolicyUnavailable>> + Send;
 
+    /// The revision with which an agent's runs start now; `None` if there is no such agent.
+    fn current(
+        &self,
+        namespace: &Namespace,
+        agent: &AgentName,
+    ) -> impl Future<Output = Result<Option<RevisionId>, PolicyUnavailable>> + Send;
+
     /// Whether the agent or its namespace is paused (S10.6). At most a second old, or an error. A
     /// world without pauses never is.
     fn paused(
@@ -121,6 +128,8 @@ pub enum ToolKind {
     Builtin,
     /// Acts on nothing: `ask_person`.
     Control,
+    /// Starts another agent: `start_agent` (S3.6).
+    Agent,
     /// From an MCP server.
     Mcp,
 }
@@ -400,6 +409,17 @@ pub trait Models: Send + Sync + 'static {
         request: ModelRequest,
         deltas: &dyn Deltas,
     ) -> impl Future<Output = ModelReply> + Send;
+
+    /// How many tokens a request to a tier and its answer may have together; `None` if that is not
+    /// known, and nothing is compacted (S4.4).
+    fn window(&self, _tier: &str) -> Option<u64> {
+        None
+    }
+
+    /// The tokens of a text, counted here: near enough for any provider.
+    fn count(&self, text: &str) -> u64 {
+        text.len().div_ceil(4) as u64
+    }
 
     /// What the tokens of a model cost, by its configured name; `None` if it has no price (S4.6).
     fn price(&self, _model: &str) -> Option<Price> {

@@ -3,19 +3,21 @@
 
 use sayso_rules::Redaction;
 use sayso_run::{
-    Actor, ChainKey, Head, Recorded, Refusal, RunId, RunState, Start, Step, TaskId, Timestamp,
-    WorkerId,
+    Actor, ChainKey, Head, Next, Recorded, Refusal, RunId, RunState, Start, Step, TaskId,
+    Timestamp, WaitFor, WorkerId,
 };
 use thiserror::Error;
 use tracing::Instrument;
 use uuid::Uuid;
 
 use crate::journal::{
-    Append, AppendError, Journal, LeaseChange, LoadError, Loaded, StartKey, TakenTick, Written,
+    Append, AppendError, Journal, LeaseChange, LoadError, Loaded, StartKey, TakenTick, Tree,
+    Written,
 };
 use crate::project::{project, run_row};
 use crate::redact;
 use crate::rows::{LeaseRow, RunRow};
+use crate::tree::{tell_tree, tree};
 use crate::world::Herald;
 
 /// How often a writer decides again before it says that the run is too busy. Each conflict means
@@ -77,12 +79,22 @@ pub(crate) fn chain(
     Ok(written)
 }
 
-/// When the run is ready for a worker: now, if work is owed.
+/// When the run is ready for a worker: now, if work is owed; when its retry is due, if it waits for
+/// that.
 pub(crate) fn ready_at(state: &RunState, now: Timestamp) -> Option<Timestamp> {
     match state.next() {
-        sayso_run::Next::Owed(_) => Some(now),
-        sayso_run::Next::Wait(_) | sayso_run::Next::Done => None,
+        Next::Owed(_) => Some(now),
+        Next::Wait(WaitFor::Retry { due_at }) => Some(due_at),
+        Next::Wait(
+            WaitFor::Approval { .. } | WaitFor::Input | WaitFor::Results | WaitFor::Child,
+        )
+        | Next::Done => None,
     }
+}
+
+/// Whether a worker has something to do at a time.
+pub(crate) fn is_due(state: &RunState, now: Timestamp) -> bool {
+    ready_at(state, now).is_some_and(|at| at <= now)
 }
 
 /// Writes what `decide` says to a run, as somebody who holds no lease. Tells the world, and wakes a
@@ -201,14 +213,17 @@ async fn write_once<J: Journal, H: Herald>(
         deliveries: Vec::new(),
         usage: Vec::new(),
         published: herald.published(&row.run),
+        tree: tree(&state, &steps, key),
         start_key: None,
         tick: None,
         id: Uuid::now_v7(),
         again: false,
     };
-    let owed = append.ready_at.is_some();
+    let owed = append.ready_at.is_some_and(|at| at <= now);
+    let done = append.tree.clone();
     journal.append(append).await.map_err(WriteError::Append)?;
     tell(herald, &row, loaded.unpublished, &steps);
+    tell_tree(herald, &row, done);
     if owed || row.status.is_terminal() {
         herald.wake(&row.namespace, &row.run, "written");
     }
@@ -290,6 +305,7 @@ async fn begin<J: Journal, H: Herald>(
         deliveries: Vec::new(),
         usage: Vec::new(),
         published: None,
+        tree: Tree::default(),
         start_key: start_key.clone(),
         tick,
         id: Uuid::now_v7(),

@@ -1,5 +1,7 @@
 use std::time::Duration;
 
+use sayso_driver::DelegationLimits;
+
 /// How long to wait before a dependency that is away is tried again.
 pub(crate) const RETRY: Duration = Duration::from_secs(1);
 
@@ -10,6 +12,8 @@ pub struct ExecutorConfig {
     pub name: String,
     /// How many runs are driven at once.
     pub concurrency: usize,
+    /// How deep and wide runs may start others (S3.6).
+    pub delegation: DelegationLimits,
     /// Whether traces carry arguments and results (S10.3).
     pub tells_content: bool,
 }

@@ -98,6 +98,7 @@ impl<M: Models, T: Tools> Executor<M, T> {
                 key: self.parts.key.clone(),
                 worker: heartbeat.worker().clone(),
                 fence: heartbeat.fence(),
+                delegation: self.parts.config.delegation,
                 tells_content: self.parts.config.tells_content,
             });
             let lost = work::work(&driver, &self.parts, &heartbeat, &shutdown).await;

@@ -11,6 +11,7 @@ use sayso_run::{AgentName, Namespace, PrincipalId, RevisionId};
 use sayso_service::peer::Peer;
 use sayso_wire::internal::policy_service_client::PolicyServiceClient;
 use sayso_wire::internal::{GetRevisionRequest, GetRoleRequest};
+use tonic::Code;
 
 /// How old a role may be before policy is asked again.
 const FRESH: Duration = Duration::from_secs(1);
@@ -177,6 +178,32 @@ impl Policy for PolicyClient {
         }
         revisions.insert(key, Arc::clone(&known));
         Ok(known)
+    }
+
+    async fn current(
+        &self,
+        namespace: &Namespace,
+        agent: &AgentName,
+    ) -> Result<Option<RevisionId>, PolicyUnavailable> {
+        let request = GetRevisionRequest {
+            namespace: namespace.to_string(),
+            agent: agent.to_string(),
+            revision_id: String::new(),
+        };
+        let mut client = self.client();
+        let answer = tokio::time::timeout(PATIENCE, client.get_revision(request))
+            .await
+            .map_err(|_| PolicyUnavailable("it did not answer in time".into()))?;
+        let revision = match answer {
+            Ok(answer) => answer.into_inner().revision,
+            Err(status) if status.code() == Code::NotFound => return Ok(None),
+            Err(status) => return Err(PolicyUnavailable(status.message().to_owned())),
+        };
+        let id = revision.map(|revision| revision.id).unwrap_or_default();
+        match RevisionId::new(id) {
+            Ok(id) => Ok(Some(id)),
+            Err(error) => Err(PolicyUnavailable(error.to_string())),
+        }
     }
 
     async fn role(

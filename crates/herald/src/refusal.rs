@@ -39,6 +39,7 @@ fn refused(refusal: &Refusal) -> Coded {
         Refusal::Terminal(_)
         | Refusal::NotFailed(_)
         | Refusal::RetriesUsedUp
+        | Refusal::IsChild(_)
         | Refusal::AlreadyDecided { .. }
         | Refusal::VotedBefore(_)
         | Refusal::BrokenVote(_)
@@ -83,6 +84,7 @@ fn refused(refusal: &Refusal) -> Coded {
             coded.with("run_status", status.as_str())
         }
         Refusal::SeenMissing => coded.field("seen_sequence", "required with a decision by tool"),
+        Refusal::IsChild(parent) => coded.with("parent_run_id", parent.to_string()),
         Refusal::RetriesUsedUp
         | Refusal::UnknownTarget(_)
         | Refusal::OwnRequest

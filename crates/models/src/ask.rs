@@ -13,9 +13,9 @@ use tracing::Instrument as _;
 use tracing::field::Empty;
 
 use crate::answer::{Answer, Ear};
-use crate::content;
 use crate::fault::Fault;
 use crate::registry::{Model, Registry};
+use crate::{content, count};
 
 impl Models for Registry {
     async fn ask(&self, request: ModelRequest, deltas: &dyn Deltas) -> ModelReply {
@@ -44,7 +44,7 @@ impl Models for Registry {
                 None => self.ask_one(model, &request, deltas).await,
             };
             let fault = match asked {
-                Ok(answer) => return answered(answer, model, failovers),
+                Ok(answer) => return answered(&request, answer, model, failovers),
                 Err(fault) => fault,
             };
             let reason = format!("`{}` {}", model.name, fault.why());
@@ -82,6 +82,14 @@ impl Models for Registry {
             reasons.push(reason);
         }
         failed(code, reasons.join("; "), failovers)
+    }
+
+    fn window(&self, tier: &str) -> Option<u64> {
+        self.window_of(tier)
+    }
+
+    fn count(&self, text: &str) -> u64 {
+        count::tokens(text)
     }
 
     fn price(&self, model: &str) -> Option<Price> {
@@ -158,13 +166,23 @@ impl Registry {
     }
 }
 
-fn answered(answer: Answer, model: &Model, failovers: Vec<ModelFailover>) -> ModelReply {
+fn answered(
+    request: &ModelRequest,
+    answer: Answer,
+    model: &Model,
+    failovers: Vec<ModelFailover>,
+) -> ModelReply {
+    // A script says what it says.
+    let usage = match model.host() {
+        Some(_) => count::completed(request, &answer),
+        None => answer.usage,
+    };
     ModelReply::Answer {
         text: answer.text,
         thinking: answer.thinking,
         calls: answer.calls,
         model: model.name.clone(),
-        usage: answer.usage,
+        usage,
         failovers,
     }
 }

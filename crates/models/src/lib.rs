@@ -39,6 +39,7 @@ mod ask;
 mod config;
 mod content;
 mod conversation;
+mod count;
 mod endpoint;
 mod fault;
 mod offer;

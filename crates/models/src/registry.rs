@@ -45,7 +45,8 @@ pub(crate) struct Model {
     provider: Provider,
     /// The provider's own name of it.
     pub(crate) model: String,
-    context: u32,
+    /// The context limit less the longest answer.
+    room: u32,
     pub(crate) price: Option<Price>,
     client: Client,
 }
@@ -128,10 +129,11 @@ impl Registry {
         self.tiers.keys().map(String::as_str)
     }
 
-    /// The context limit that every model of a tier's chain can take, in tokens; `None` if there is
-    /// no such tier (S4.4).
-    pub fn context(&self, tier: &str) -> Option<u32> {
-        self.chain(tier)?.iter().map(|model| model.context).min()
+    /// The largest request that every model of a tier's chain can take and still answer at length,
+    /// in tokens; `None` if there is no such tier (S4.4).
+    pub(crate) fn window_of(&self, tier: &str) -> Option<u64> {
+        let rooms = self.chain(tier)?.iter().map(|model| u64::from(model.room));
+        rooms.min()
     }
 
     /// A tier's chain; never empty.
@@ -211,7 +213,7 @@ impl Builder {
                 name: name.to_owned(),
                 provider: config.provider,
                 model: config.model.clone(),
-                context: config.context,
+                room: config.context.saturating_sub(config.max_tokens),
                 price: config.price,
                 client,
             };

@@ -1,7 +1,7 @@
 //! What a bundle grants, as far as its text alone tells: which tools its servers offer it does not.
 
 use sayso_rules::Bundle;
-use sayso_rules::judge::CONTROL_TOOLS;
+use sayso_rules::judge::{CONTROL_TOOLS, START_AGENT};
 use sayso_rules::names::plain_form;
 
 /// The registered name of a tool that may have been given in its model form: the name of one of the
@@ -23,6 +23,7 @@ pub(crate) fn grants(bundle: &Bundle, registered: &str) -> bool {
     let mut builtins = bundle.builtins.iter().map(|builtin| builtin.name());
     builtins.any(|builtin| builtin == registered)
         || bundle.interaction && registered == CONTROL_TOOLS[0]
+        || !bundle.agents.is_empty() && registered == START_AGENT
         || registered
             .split_once('.')
             .is_some_and(|(server, _)| bundle.servers.contains_key(server))

@@ -39,6 +39,12 @@ fn bundle_value() -> Value {
                 "propertyNames": { "pattern": "^[A-Za-z0-9_-]{1,63}$" },
                 "additionalProperties": { "oneOf": [process(), http()] },
             },
+            "agents": {
+                "description": "The agents that it may start with `start_agent`.",
+                "type": "array",
+                "uniqueItems": true,
+                "items": { "type": "string", "pattern": "^[a-z0-9-]{1,63}$" },
+            },
             "tools": {
                 "description": "Marks on tools: exact names or globs; an exact key wins.",
                 "type": "object",

@@ -12,6 +12,8 @@ impl FailureCode {
     pub const INTERRUPTED: &'static str = "run.interrupted";
     /// Every model of the tier was unavailable.
     pub const PROVIDER_UNAVAILABLE: &'static str = "provider.unavailable";
+    /// The role does not permit a call; the run goes on.
+    pub const PERMISSION_DENIED: &'static str = "tool.permission_denied";
     /// The provider refuses this request and would refuse it again.
     pub const PROVIDER_REFUSED: &'static str = "provider.refused";
     /// The conversation does not fit the model.
@@ -40,6 +42,9 @@ pub fn advice(code: &str) -> &'static str {
         FailureCode::NO_ROLE => "Attach a role: name one in the bundle and deploy it, then retry.",
         FailureCode::INTERRUPTED => {
             "Find out whether the named call took effect, then retry; the model is told that its outcome is unknown."
+        }
+        FailureCode::PERMISSION_DENIED => {
+            "Widen the role deliberately, or narrow the agent's job so that it does not need this operation."
         }
         FailureCode::PROVIDER_UNAVAILABLE => {
             "Retry by hand once the models of the tier are available again."

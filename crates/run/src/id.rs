@@ -99,10 +99,10 @@ text_id!(
     /// The name of an agent within its namespace.
     AgentName, "agent name", "1 to 63 of a-z, 0-9 and -", is_name);
 text_id!(
-    /// One execution of a task: `run_` and a time-ordered UUID.
+    /// One execution of a task: `run_` and a time-ordered UUID, or a digest if an agent started it.
     RunId, "run id", "`run_` followed by letters, digits, - or _", |t| is_id(t, "run_"));
 text_id!(
-    /// What was asked: `task_` and a time-ordered UUID.
+    /// What was asked: `task_` and what its run's id has.
     TaskId, "task id", "`task_` followed by letters, digits, - or _", |t| is_id(t, "task_"));
 text_id!(
     /// One tool call of a run: `call_<cycle>_<position>`, unique within its run.
@@ -145,6 +145,29 @@ impl ApprovalId {
         ]);
         Self(format!("apr_{}", &digest.to_hex()[..32]).into())
     }
+}
+
+impl RunId {
+    /// The run that a call of `start_agent` becomes: derived, so that it cannot become two.
+    pub fn of_child(parent: &RunId, call: &CallId) -> Self {
+        Self(format!("run_{}", child_of(parent, call)).into())
+    }
+}
+
+impl TaskId {
+    /// That run's task.
+    pub fn of_child(parent: &RunId, call: &CallId) -> Self {
+        Self(format!("task_{}", child_of(parent, call)).into())
+    }
+}
+
+fn child_of(parent: &RunId, call: &CallId) -> String {
+    let digest = Digest::of_parts(&[
+        b"sayso.child",
+        parent.as_str().as_bytes(),
+        call.as_str().as_bytes(),
+    ]);
+    digest.to_hex()[..32].to_owned()
 }
 
 #[cfg(test)]

@@ -17,6 +17,22 @@ pub const LOOP_THRESHOLD: usize = 3;
 /// Retries of one run, by hand and automatic together (S1.5).
 pub const MAX_RETRIES: u32 = 5;
 
+/// Automatic retries over a run's life, which count among [`MAX_RETRIES`] (S1.6).
+pub const MAX_AUTOMATIC_RETRIES: u32 = 3;
+
+/// How long a run waits for its first automatic retry; doubled for each further one, and moved by up
+/// to a quarter either way, so that runs that failed together do not come back together (S1.6).
+pub const FIRST_RETRY_DELAY: Duration = Duration::from_secs(15);
+
+/// How many runs deep agents may start agents, when the configuration does not say (S3.6).
+pub const DELEGATION_DEPTH: u32 = 5;
+
+/// How many children of one run may be live at once, when the configuration does not say (S3.6).
+pub const LIVE_CHILDREN: u32 = 8;
+
+/// The latest turns that compaction leaves whole, while that is enough (S4.4).
+pub const WHOLE_TURNS: u32 = 2;
+
 /// Takeovers without progress between them, after which a run is failed.
 pub const MAX_TAKEOVERS: u32 = 5;
 

@@ -9,7 +9,8 @@ use thiserror::Error;
 use crate::digest::{CallDigest, Digest};
 use crate::failure::FailureCode;
 use crate::id::{
-    AgentName, ApprovalId, CallId, Namespace, PrincipalId, RevisionId, TaskId, ToolSetId, WorkerId,
+    AgentName, ApprovalId, CallId, Namespace, PrincipalId, RevisionId, RunId, TaskId, ToolSetId,
+    WorkerId,
 };
 use crate::money::Money;
 use crate::origin::ArgumentOrigin;
@@ -49,6 +50,8 @@ pub enum Source {
     Cron,
     /// A call of a webhook (S8.5).
     Webhook,
+    /// Another agent's call of `start_agent` (S3.6).
+    Agent,
 }
 
 impl Source {
@@ -58,6 +61,7 @@ impl Source {
             Source::Start => "start",
             Source::Cron => "cron",
             Source::Webhook => "webhook",
+            Source::Agent => "agent",
         }
     }
 }
@@ -81,7 +85,8 @@ pub struct IdempotencyKey {
     pub request: Digest,
 }
 
-/// Tokens of one model answer, as the provider counted them; zero where it did not.
+/// Tokens of one model answer, as the provider counted them, or as they were counted here where it
+/// did not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Usage {
     /// Tokens of the request, cached ones included.
@@ -131,6 +136,32 @@ pub struct TriggerReceived {
     /// W3C trace context of the start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traceparent: Option<String>,
+    /// Whose child the run is, if an agent started it (S3.6).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<Box<Parent>>,
+}
+
+/// Where a run that another agent started stands in the tree of delegation (S3.6).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Parent {
+    /// The run that started it.
+    pub run: RunId,
+    /// That run's task.
+    pub task: TaskId,
+    /// That run's agent.
+    pub agent: AgentName,
+    /// The call of `start_agent`.
+    pub call: CallId,
+    /// The run at the root of the tree.
+    pub root_run: RunId,
+    /// The root run's task.
+    pub root_task: TaskId,
+    /// How far below the root: 1 for a child of the root.
+    pub depth: u32,
+    /// What the root's principal had said by then: only that vouches for values, not what the
+    /// parent's model wrote (S5.9).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub words: Vec<String>,
 }
 
 /// What the run may offer its model; the definitions are stored once under this id.
@@ -565,7 +596,106 @@ pub struct Failed {
     pub unknown: Vec<CallId>,
 }
 
-/// A failed run goes on (S1.5); the step's actor is who retried it.
+/// A call of `start_agent` became a run of its own (S3.6); the parent waits for its end.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChildStarted {
+    /// The call.
+    pub call: CallId,
+    /// What was let through.
+    pub digest: CallDigest,
+    /// The rule that allowed it; none if a person did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rule: Option<String>,
+    /// The approval that let it through; none if a rule did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approval: Option<ApprovalId>,
+    /// The new run.
+    pub child: RunId,
+    /// Its task.
+    pub task: TaskId,
+    /// Its agent.
+    pub agent: AgentName,
+    /// Its revision.
+    pub revision: RevisionId,
+    /// What it is asked.
+    pub input: String,
+    /// How far it is trusted at first: as far as its parent is then.
+    pub trust: Trust,
+}
+
+/// A child has ended, and its output is the call's result (S3.6).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChildFinished {
+    /// The call.
+    pub call: CallId,
+    /// The child.
+    pub child: RunId,
+    /// What ended it.
+    pub ended_by: EndedBy,
+    /// What the parent's model is told: the child's output, or why there is none.
+    pub content: String,
+    /// How far it was trusted in the end.
+    pub trust: Trust,
+}
+
+/// How a conversation was made smaller.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CompactionKind {
+    /// The content of older results was taken out.
+    Prune,
+    /// Older turns were replaced by a brief.
+    Brief,
+}
+
+impl CompactionKind {
+    /// The word that every surface uses.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            CompactionKind::Prune => "prune",
+            CompactionKind::Brief => "brief",
+        }
+    }
+}
+
+/// The conversation neared the model's context limit and was made smaller (S4.4).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Compaction {
+    /// How.
+    pub kind: CompactionKind,
+    /// The last turn that is concerned: it, and those before it.
+    pub upto: u32,
+    /// Tokens of the request that was too large.
+    pub tokens: u64,
+    /// The brief that stands for those turns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub brief: Option<String>,
+    /// The model that wrote it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// Its tokens.
+    #[serde(default)]
+    pub usage: Usage,
+    /// What it costs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<Money>,
+}
+
+/// No model could be asked: the run waits as `pending` and is retried by itself (S1.6).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RetryScheduled {
+    /// The retry, counted like those by hand.
+    pub attempt: u32,
+    /// When it is due.
+    pub due_at: Timestamp,
+    /// The code of what went wrong.
+    pub code: FailureCode,
+    /// The underlying message.
+    pub message: String,
+}
+
+/// A failed run goes on (S1.5); the step's actor is who retried it, or the system where a retry was
+/// scheduled (S1.6).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Retried {
     /// The retry, from 1.
@@ -678,10 +808,14 @@ steps! {
     ToolResult(ToolResult) = "tool_result" v 1,
     RepeatLoop(RepeatLoop) = "repeat_loop" v 1,
     AwaitingInput(AwaitingInput) = "awaiting_input" v 1,
+    ChildStarted(ChildStarted) = "child_started" v 1,
+    ChildFinished(ChildFinished) = "child_finished" v 1,
+    Compaction(Compaction) = "compaction" v 1,
     ModelFailover(ModelFailover) = "model_failover" v 1,
     SpendingCap(SpendingCap) = "spending_cap" v 1,
     Completion(Completion) = "completion" v 1,
     Failed(Failed) = "error" v 1,
+    RetryScheduled(RetryScheduled) = "retry_scheduled" v 1,
     Retried(Retried) = "retried" v 1,
     Cancelled(Cancelled) = "cancelled" v 1,
 }
@@ -694,6 +828,7 @@ impl StepKind {
             self,
             StepKind::AwaitingApproval
                 | StepKind::AwaitingInput
+                | StepKind::RetryScheduled
                 | StepKind::Completion
                 | StepKind::Failed
                 | StepKind::Cancelled

@@ -67,6 +67,7 @@ fn looked_up(state: &RunState) -> Vec<Value> {
             | Phase::Asked
             | Phase::Cleared
             | Phase::Started { .. }
+            | Phase::Delegated
             | Phase::Unknown { .. } => None,
         })
         .collect()

@@ -4,7 +4,7 @@
 //! told that, its result arrives later as a note: what was sent once is never sent otherwise.
 
 use crate::id::CallId;
-use crate::state::{Call, Entry, Outcome, Phase, Placeholder, RunState};
+use crate::state::{Brief, Call, Entry, Outcome, Phase, Placeholder, RunState, SMALL_RESULT};
 use crate::step::{DenyCause, ToolOutcome};
 
 /// One message of the conversation.
@@ -66,16 +66,18 @@ const UNKNOWN: &str = "outcome unknown: the worker was interrupted after this ca
      or may not have taken effect; find out before you try it again";
 
 impl RunState {
-    /// The conversation for the next request.
+    /// The conversation for the next request. Where a brief stands for turns (S4.4), it follows the
+    /// people's words, which stay whole.
     pub fn messages(&self) -> Vec<Message> {
         let mut messages = Vec::with_capacity(self.seen.len() * 2 + self.unseen.len());
-        for entry in self
-            .seen
-            .iter()
-            .chain(self.unseen.iter().map(|(_, entry)| entry))
-        {
+        let unseen = self.unseen.iter().map(|(_, entry)| entry);
+        let briefed = self.briefed_upto();
+        let mut turn = 0;
+        for entry in self.seen.iter().chain(unseen) {
+            let hidden = turn < briefed;
             match entry {
                 Entry::User(text) => messages.push(Message::User(text.clone())),
+                Entry::LateResult(_) | Entry::UnknownOutcome(_) if hidden => {}
                 Entry::LateResult(id) => {
                     let call = self
                         .call(id)
@@ -88,34 +90,104 @@ impl RunState {
                         .expect("an unknown outcome is that of a known call");
                     messages.push(Message::User(unknown_note(call)));
                 }
-                Entry::Assistant {
-                    text,
-                    model,
-                    thinking,
-                    calls,
-                } => {
-                    let calls: Vec<&Call> = calls.iter().filter_map(|id| self.call(id)).collect();
-                    messages.push(Message::Assistant {
-                        text: text.clone(),
-                        model: model.clone(),
-                        thinking: thinking
-                            .iter()
-                            .map(|t| ThinkingMessage {
-                                text: t.text.clone(),
-                                signature: t.signature.clone(),
-                            })
-                            .collect(),
-                        calls: calls.iter().map(|call| call_message(call)).collect(),
-                    });
-                    if !calls.is_empty() {
-                        messages.push(Message::Results(
-                            calls.iter().map(|call| result_message(call)).collect(),
-                        ));
+                Entry::Assistant { .. } => {
+                    turn += 1;
+                    match &self.brief {
+                        Some(brief) if turn == brief.upto => {
+                            messages.push(Message::User(self.brief_note(brief)));
+                        }
+                        Some(brief) if turn < brief.upto => {}
+                        Some(_) | None => self.answer_messages(entry, &mut messages),
                     }
                 }
             }
         }
         messages
+    }
+
+    fn answer_messages(&self, entry: &Entry, messages: &mut Vec<Message>) {
+        let Entry::Assistant {
+            text,
+            model,
+            thinking,
+            calls,
+        } = entry
+        else {
+            return;
+        };
+        let calls: Vec<&Call> = calls.iter().filter_map(|id| self.call(id)).collect();
+        messages.push(Message::Assistant {
+            text: text.clone(),
+            model: model.clone(),
+            thinking: thinking
+                .iter()
+                .map(|t| ThinkingMessage {
+                    text: t.text.clone(),
+                    signature: t.signature.clone(),
+                })
+                .collect(),
+            calls: calls.iter().map(|call| call_message(call)).collect(),
+        });
+        if !calls.is_empty() {
+            let results = calls.iter().map(|call| self.result_message(call));
+            messages.push(Message::Results(results.collect()));
+        }
+    }
+
+    /// The brief, and the calls of its turns that had no result: theirs still comes as a note.
+    fn brief_note(&self, brief: &Brief) -> String {
+        let mut note = format!(
+            "[note] the turns so far were summarised to save space:\n{}",
+            brief.text
+        );
+        let told = self.told_later(brief.upto);
+        let open = self.calls.iter().filter(|call| {
+            call.cycle <= brief.upto
+                && (call.placeheld.is_some() || !call.is_finished())
+                && !told.contains(&&call.id)
+        });
+        for call in open {
+            let placeholder = call.placeheld.unwrap_or_else(|| call.placeholder());
+            note.push_str(&format!(
+                "\n\nThe call {} ({}) had no result then: {}",
+                call.id,
+                call.model_name,
+                placeholder_text(placeholder).0
+            ));
+        }
+        note
+    }
+
+    /// The calls whose later result is part of these turns.
+    fn told_later(&self, upto: u32) -> Vec<&CallId> {
+        let mut turn = 0;
+        let mut told = Vec::new();
+        for entry in &self.seen {
+            match entry {
+                Entry::Assistant { .. } => turn += 1,
+                Entry::LateResult(id) if turn < upto => told.push(id),
+                Entry::LateResult(_) | Entry::UnknownOutcome(_) | Entry::User(_) => {}
+            }
+        }
+        told
+    }
+
+    fn result_message(&self, call: &Call) -> ResultMessage {
+        let (mut text, is_error) = result_text(call);
+        let pruned = call.cycle <= self.pruned_upto && call.placeheld.is_none();
+        if pruned && text.len() > SMALL_RESULT {
+            text = format!(
+                "[pruned] the {} bytes of this older result were taken out to save space; call the \
+                 tool again if you need them",
+                text.len()
+            );
+        }
+        ResultMessage {
+            id: call.id.clone(),
+            model_name: call.model_name.clone(),
+            text,
+            is_error,
+        }
     }
 }
 
@@ -135,17 +207,25 @@ fn call_message(call: &Call) -> CallMessage {
     }
 }
 
-fn result_message(call: &Call) -> ResultMessage {
-    let (text, is_error) = match (&call.placeheld, &call.phase) {
+fn result_text(call: &Call) -> (String, bool) {
+    match (&call.placeheld, &call.phase) {
         (Some(placeholder), _) => placeholder_text(*placeholder),
         (None, Phase::Finished(finished)) => outcome_text(&finished.outcome),
         (None, _) => placeholder_text(call.placeholder()),
-    };
-    ResultMessage {
-        id: call.id.clone(),
-        model_name: call.model_name.clone(),
-        text,
-        is_error,
+    }
+}
+
+/// What is known of a call now, as the model is told it.
+pub(crate) fn told(call: &Call) -> String {
+    match &call.phase {
+        Phase::Finished(finished) => outcome_text(&finished.outcome).0,
+        Phase::Proposed
+        | Phase::Held
+        | Phase::Asked
+        | Phase::Cleared
+        | Phase::Started { .. }
+        | Phase::Delegated
+        | Phase::Unknown { .. } => placeholder_text(call.placeholder()).0,
     }
 }
 
@@ -213,6 +293,7 @@ fn late_note(call: &Call) -> String {
         | Phase::Asked
         | Phase::Cleared
         | Phase::Started { .. }
+        | Phase::Delegated
         | Phase::Unknown { .. } => placeholder_text(call.placeholder()),
     };
     let kind = if is_error { "error" } else { "result" };

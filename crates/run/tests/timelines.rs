@@ -351,6 +351,7 @@ fn scripted() -> Vec<Line> {
         trigger: None,
         tick: None,
         traceparent: None,
+        parent: None,
     };
     let (actor, step) = Start {
         run: run_id(),

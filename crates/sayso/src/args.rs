@@ -315,6 +315,9 @@ pub(crate) struct ListRunsArgs {
     /// Of this task.
     #[arg(long)]
     pub(crate) task: Option<String>,
+    /// Started by this run.
+    #[arg(long, value_name = "RUN")]
+    pub(crate) parent: Option<String>,
     /// Created at or after this time: 2026-03-01T09:30:00Z, or an age such as 2h.
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub(crate) after: Option<SystemTime>,

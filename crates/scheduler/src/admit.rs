@@ -109,6 +109,7 @@ pub async fn admit<J: Journal, H: Herald>(
         tick,
         idempotency,
         traceparent: new.traceparent,
+        parent: None,
     };
     let new = Start { run, trigger };
     match new_tick {
@@ -117,7 +118,8 @@ pub async fn admit<J: Journal, H: Herald>(
     }
 }
 
-/// Cancels a run (S1.4).
+/// Cancels a run, and then every live run below it (S1.4). What is not reached now, since the
+/// database goes away, is found by the sweep.
 ///
 /// # Errors
 ///
@@ -139,12 +141,47 @@ pub async fn cancel<J: Journal, H: Herald>(
             reason.as_deref().unwrap_or_default().as_bytes(),
         ]),
     });
-    change(journal, herald, key, &asker, run, || Input::Cancel {
+    let wrote = change(journal, herald, key, &asker, run, || Input::Cancel {
         by: asker.principal.clone(),
         reason: reason.clone(),
         idempotency: idempotency.clone(),
     })
-    .await
+    .await?;
+    cancel_below(journal, herald, key, &asker, run, reason.as_deref()).await;
+    Ok(wrote)
+}
+
+async fn cancel_below<J: Journal, H: Herald>(
+    journal: &J,
+    herald: &H,
+    key: &ChainKey,
+    asker: &Asker,
+    root: &RunId,
+    reason: Option<&str>,
+) {
+    let mut above = vec![root.clone()];
+    while let Some(parent) = above.pop() {
+        let children = match journal.live_children(&parent).await {
+            Ok(children) => children,
+            Err(error) => {
+                tracing::warn!(run = %parent, %error, "its children are cancelled later");
+                continue;
+            }
+        };
+        for child in children {
+            let input = || Input::Cancel {
+                by: asker.principal.clone(),
+                reason: reason.map(str::to_owned),
+                idempotency: None,
+            };
+            match change(journal, herald, key, asker, &child, input).await {
+                // It may have ended by itself meanwhile.
+                Ok(_) | Err(WriteError::Refused(_)) => {}
+                Err(error) => tracing::warn!(run = %child, %error, "it is cancelled later"),
+            }
+            above.push(child);
+        }
+    }
 }
 
 /// Retries a failed run by hand (S1.5).

@@ -27,8 +27,8 @@ impl SchedulerService for Api {
         let origin = match source {
             Source::Webhook => StartOrigin::Webhook(request.trigger),
             Source::Start => StartOrigin::Asked,
-            // Ticks are taken here, and by nobody who has to ask for it.
-            Source::Cron => return Err(unsaid().into()),
+            // Ticks are taken here, and children begin with a step of their parent.
+            Source::Cron | Source::Agent => return Err(unsaid().into()),
         };
         let new = NewRun {
             ids: new_ids(),

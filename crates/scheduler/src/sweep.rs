@@ -117,6 +117,8 @@ impl<'a, J: Watched, H: Herald> Sweeper<'a, J, H> {
         report("expired approvals", self.expire().await);
         report("unpublished events", self.publish().await);
         report("runs without a worker", self.reap().await);
+        report("ends of children", self.wake_parents().await);
+        report("runs whose parent ended", self.cancel_parentless().await);
     }
 
     /// Marks silent workers dead, and makes the runs of dead workers ready.
@@ -217,6 +219,28 @@ impl<'a, J: Watched, H: Herald> Sweeper<'a, J, H> {
                 decide,
             );
             settled(&run.run, reaping.await);
+        }
+        Ok(())
+    }
+
+    /// Wakes parents whose child has ended: their wake-up was lost (S3.6).
+    async fn wake_parents(&self) -> Result<(), J::Error> {
+        for run in self.journal.waiting_parents(BATCH).await? {
+            self.herald.wake(&run.namespace, &run.run, "child ended");
+        }
+        Ok(())
+    }
+
+    /// Cancels runs for which nobody waits any more, since the run that started them has ended (S1.4).
+    async fn cancel_parentless(&self) -> Result<(), J::Error> {
+        for run in self.journal.parentless(BATCH).await? {
+            let decide = |state: &RunState, now: Timestamp| {
+                Ok(Decided {
+                    steps: state.decide(Input::ParentEnded, now)?,
+                    not_after: None,
+                })
+            };
+            self.append(&run.run, decide).await;
         }
         Ok(())
     }

@@ -50,6 +50,18 @@ pub trait Watched: Journal {
         after: Duration,
         limit: u32,
     ) -> impl Future<Output = Result<Vec<RunRef>, Self::Error>> + Send;
+
+    /// Live runs that nobody holds and that have ends of children to take.
+    fn waiting_parents(
+        &self,
+        limit: u32,
+    ) -> impl Future<Output = Result<Vec<RunRef>, Self::Error>> + Send;
+
+    /// Live runs whose parent has ended.
+    fn parentless(
+        &self,
+        limit: u32,
+    ) -> impl Future<Output = Result<Vec<RunRef>, Self::Error>> + Send;
 }
 
 impl Watched for Store {
@@ -85,5 +97,13 @@ impl Watched for Store {
 
     async fn abandoned(&self, after: Duration, limit: u32) -> Result<Vec<RunRef>, DatabaseError> {
         self.sweep().abandoned(after, limit).await
+    }
+
+    async fn waiting_parents(&self, limit: u32) -> Result<Vec<RunRef>, DatabaseError> {
+        self.sweep().waiting_parents(limit).await
+    }
+
+    async fn parentless(&self, limit: u32) -> Result<Vec<RunRef>, DatabaseError> {
+        self.sweep().parentless(limit).await
     }
 }

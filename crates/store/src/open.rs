@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sayso_driver::{Append, AppendError, Appended, Budget, Journal, LoadError, Loaded};
-use sayso_run::{Namespace, RunId, Timestamp};
+use sayso_run::{ChildEnd, Namespace, RunId, Timestamp};
 use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
@@ -324,6 +324,15 @@ impl Journal for Store {
     async fn budget(&self, namespace: &Namespace) -> Result<Option<Budget>, LoadError> {
         let standing = self.budgets().standing(namespace, self.now()).await;
         standing.map_err(|error| LoadError::Unavailable(error.to_string()))
+    }
+
+    async fn ended_children(&self, parent: &RunId) -> Result<Vec<ChildEnd>, LoadError> {
+        self.runs().ended_children(parent).await
+    }
+
+    async fn live_children(&self, parent: &RunId) -> Result<Vec<RunId>, LoadError> {
+        let live = self.runs().live_children(parent).await;
+        live.map_err(|error| LoadError::Unavailable(error.to_string()))
     }
 
     async fn catch_up(&self) -> Result<(), LoadError> {

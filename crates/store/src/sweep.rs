@@ -119,6 +119,26 @@ impl Sweep<'_> {
         self.runs(sql, older_than, limit).await
     }
 
+    /// Live runs that nobody holds, that are not paused, and that have ends of children to take
+    /// (S3.6).
+    pub async fn waiting_parents(&self, limit: u32) -> Result<Vec<RunRef>, DatabaseError> {
+        let sql = format!(
+            "SELECT DISTINCT r.id, r.namespace, r.agent FROM child_ends c \
+             JOIN runs r ON r.id = c.parent \
+             WHERE r.worker IS NULL AND r.ended_at IS NULL AND NOT {paused} AND $1 = 0 LIMIT $2",
+            paused = is_paused("r")
+        );
+        self.runs(sql, Duration::ZERO, limit).await
+    }
+
+    /// Live runs whose parent has ended: nobody waits for them any more (S1.4).
+    pub async fn parentless(&self, limit: u32) -> Result<Vec<RunRef>, DatabaseError> {
+        let sql = "SELECT r.id, r.namespace, r.agent FROM runs r JOIN runs p ON p.id = r.parent \
+             WHERE r.parent IS NOT NULL AND r.ended_at IS NULL AND p.ended_at IS NOT NULL \
+             AND $1 = 0 LIMIT $2";
+        self.runs(sql.to_owned(), Duration::ZERO, limit).await
+    }
+
     /// Runs that are still `running` although their worker was marked dead longer than `after` ago
     /// (S4.5). What waits, or was given back, is not among them, nor what is paused or was within
     /// that time: nobody could take it over.

@@ -3,6 +3,7 @@
 use sayso_driver::{ToolDefinition, ToolHints, ToolKind};
 use sayso_rules::Bundle;
 use sayso_rules::bundle::Builtin;
+use sayso_rules::judge::START_AGENT;
 
 use crate::artifact;
 
@@ -18,6 +19,9 @@ pub(crate) fn granted(bundle: &Bundle) -> Vec<ToolDefinition> {
         .collect();
     if bundle.interaction {
         tools.push(ask_person());
+    }
+    if !bundle.agents.is_empty() {
+        tools.push(start_agent(bundle.agents.iter()));
     }
     tools
 }
@@ -52,6 +56,35 @@ fn ask_person() -> ToolDefinition {
     }
 }
 
+/// The tool that starts one of these agents (S3.6).
+fn start_agent<'a>(agents: impl Iterator<Item = &'a String>) -> ToolDefinition {
+    let schema = serde_json::json!({
+        "type": "object",
+        "properties": {
+            "agent": {"type": "string", "enum": agents.collect::<Vec<_>>(), "description": "Who."},
+            "input": {
+                "type": "string",
+                "minLength": 1,
+                "description": "The task, complete in itself: the agent sees nothing else.",
+            },
+        },
+        "required": ["agent", "input"],
+        "additionalProperties": false,
+    });
+    ToolDefinition {
+        registered: START_AGENT.to_owned(),
+        model_name: START_AGENT.to_owned(),
+        kind: ToolKind::Agent,
+        description:
+            "Gives a task to another agent and waits for what it says in the end. Several \
+                      calls in one answer work at the same time."
+                .to_owned(),
+        input_schema: schema.to_string(),
+        hints: ToolHints::default(),
+        origin: String::new(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -68,6 +101,10 @@ mod tests {
         assert_eq!(
             names("name: a\ninstructions: x\ninteraction: true\nbuiltins: [create_artifact]\n"),
             ["create_artifact", "ask_person"]
+        );
+        assert_eq!(
+            names("name: a\ninstructions: x\nagents: [b]\n"),
+            ["start_agent"]
         );
     }
 }

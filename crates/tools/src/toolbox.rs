@@ -292,7 +292,7 @@ impl Tools for Toolbox {
     fn check(&self, tool: &ToolDefinition, args: &str) -> Result<(), String> {
         let numbers = match tool.kind {
             ToolKind::Mcp => Numbers::MustSurvive,
-            ToolKind::Builtin | ToolKind::Control => Numbers::AreKept,
+            ToolKind::Builtin | ToolKind::Control | ToolKind::Agent => Numbers::AreKept,
         };
         let problems = match arguments::read(args, numbers) {
             Ok(value) => {
@@ -332,6 +332,7 @@ impl Tools for Toolbox {
             ToolKind::Mcp => self.call_mcp(revision, request, fence).await,
             ToolKind::Builtin => self.call_builtin(request, &fence).await,
             ToolKind::Control => mismatch(&request, "it acts on nothing and is never sent"),
+            ToolKind::Agent => mismatch(&request, "it becomes a run and is never sent"),
         };
         if let Cow::Owned(clean) = redaction.without_values(&reply.content) {
             reply.content = clean;

@@ -59,6 +59,8 @@ codes! {
     RUN_NOT_FAILED = "run.not_failed";
     /// The run was retried as often as is allowed.
     RUN_RETRIES_USED_UP = "run.retries_used_up";
+    /// Another run started it: that one is retried.
+    RUN_IS_CHILD = "run.is_child";
     /// The namespace has no such approval, or the run no such call.
     APPROVAL_NOT_FOUND = "approval.not_found";
     /// The approval was decided or closed before; the record stands.
@@ -191,6 +193,7 @@ mod tests {
             Refusal::Terminal(Status::Failed),
             Refusal::NotFailed(Status::Failed),
             Refusal::RetriesUsedUp,
+            Refusal::IsChild(sayso_run::RunId::new("run_1").unwrap()),
             Refusal::UnknownTarget("x".into()),
             Refusal::OwnRequest,
             Refusal::KeyReused("k".into()),

@@ -1,9 +1,18 @@
 //! A step as readers see it (S2.3): its place in the chain, and the content with secrets masked.
 
-use sayso_run::{Actor, Digest, Recorded, Seal, Step, StoredLink, Timestamp};
+use std::borrow::Cow;
+
+use sayso_run::{
+    Actor, Digest, FailureCode, Recorded, Seal, Step, StepKind, StoredLink, Timestamp, ToolOutcome,
+    advice,
+};
+use serde::Deserialize;
 
 use crate::time::timestamp;
 use crate::v1;
+
+/// The outcome of a call that the role does not permit, as it is stored.
+const PERMISSION_DENIED: &str = "\"permission_denied\"";
 
 /// A recorded step, borrowed from wherever it is kept; it need not be understood.
 #[derive(Debug, Clone, Copy)]
@@ -63,6 +72,7 @@ impl<'a> StepView<'a> {
 
 impl From<StepView<'_>> for v1::RunStep {
     fn from(view: StepView<'_>) -> Self {
+        let (code, advice) = wrong(view.kind, view.content);
         Self {
             sequence: view.seq,
             at: Some(timestamp(view.at)),
@@ -73,8 +83,44 @@ impl From<StepView<'_>> for v1::RunStep {
             content_sha256: view.content_sha256.to_hex(),
             hash: view.hash.to_hex(),
             seal: view.seal.map(v1::Seal::from),
+            code,
+            advice,
         }
     }
+}
+
+/// What a step that tells of something wrong is read for.
+#[derive(Deserialize)]
+struct Wrong<'a> {
+    #[serde(borrow)]
+    code: Option<Cow<'a, str>>,
+    outcome: Option<ToolOutcome>,
+}
+
+/// Code and advice of a step that tells of something wrong; empty of any other (S2.6).
+pub(crate) fn wrong(kind: &str, content: &str) -> (String, String) {
+    match code_of(kind, content) {
+        Some(code) => {
+            let advice = advice(&code).to_owned();
+            (code, advice)
+        }
+        None => (String::new(), String::new()),
+    }
+}
+
+/// The stable code of what went wrong, of a step that tells of it.
+fn code_of(kind: &str, content: &str) -> Option<String> {
+    let is = |known: StepKind| known.as_str() == kind;
+    let result = is(StepKind::ToolResult) && content.contains(PERMISSION_DENIED);
+    if !result && !is(StepKind::Failed) && !is(StepKind::RetryScheduled) {
+        return None;
+    }
+    let wrong: Wrong<'_> = serde_json::from_str(content).ok()?;
+    if result {
+        let denied = wrong.outcome == Some(ToolOutcome::PermissionDenied);
+        return denied.then(|| FailureCode::PERMISSION_DENIED.to_owned());
+    }
+    wrong.code.map(Cow::into_owned)
 }
 
 impl From<&Seal> for v1::Seal {

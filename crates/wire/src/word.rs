@@ -57,6 +57,7 @@ words! {
         Start = "start",
         Cron = "cron",
         Webhook = "webhook",
+        Agent = "agent",
     }
     ActionStatus {
         PendingReview = "pending_review",
@@ -183,7 +184,7 @@ counterparts! {
         Answer, MaxCycles, SpendingCap, ProviderBilling, Error, Cancelled,
     }
     Trust = Trust as "trust" { Untrusted, Trusted, Operator }
-    Source = StartSource as "source" { Start, Cron, Webhook }
+    Source = StartSource as "source" { Start, Cron, Webhook, Agent }
     ActionStatus = ActionStatus as "action status" {
         PendingReview, AutoApproved, Approved, Rejected, Executed, Failed,
     }

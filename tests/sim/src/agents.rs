@@ -1,6 +1,7 @@
 use std::sync::Arc;
 
 use sayso_driver::{Revision, ToolDefinition, ToolHints, ToolKind, ToolSet};
+use sayso_rules::judge::START_AGENT;
 use sayso_rules::{Bundle, Glob, Role};
 use sayso_run::RevisionId;
 
@@ -10,6 +11,7 @@ name: clerk
 instructions: You work in a simulated shop.
 interaction: true
 role: clerk
+agents: [clerk]
 servers:
   shop: { command: [shop] }
 tools:
@@ -29,12 +31,13 @@ permissions:
       action: ask
       approvers: { group: till, count: 2, exclude: [writers] }
       escalate: [{ after: 6s, to: { group: leads } }]
+    - { tool: "start_agent", when: { args: { "/input": { equals: "1" } } }, action: allow }
   approvalTimeout: 25s
 "#;
 
 /// What models call: the tools, one that the role does not permit, one that a rule denies and one
 /// that does not exist.
-pub(crate) const TOOLS: [&str; 9] = [
+pub(crate) const TOOLS: [&str; 10] = [
     "shop.read",
     "shop.put",
     "shop.post",
@@ -43,6 +46,7 @@ pub(crate) const TOOLS: [&str; 9] = [
     "shop.secret",
     "shop.wipe",
     "ask_person",
+    "start_agent",
     "shop.dream",
 ];
 
@@ -62,6 +66,7 @@ pub(crate) fn role() -> Arc<Role> {
         "shop.refund",
         "shop.label",
         "shop.wipe",
+        "start_agent",
     ];
     Arc::new(Role {
         name: "clerk".into(),
@@ -77,10 +82,10 @@ pub(crate) fn tools() -> Arc<ToolSet> {
     let tool = |name: &str| ToolDefinition {
         registered: name.to_owned(),
         model_name: name.replace('.', "_"),
-        kind: if name == sayso_driver::ASK_PERSON {
-            ToolKind::Control
-        } else {
-            ToolKind::Mcp
+        kind: match name {
+            sayso_driver::ASK_PERSON => ToolKind::Control,
+            START_AGENT => ToolKind::Agent,
+            _ => ToolKind::Mcp,
         },
         description: String::new(),
         input_schema: "{}".into(),

@@ -71,6 +71,7 @@ const fn phase(phase: &Phase) -> &'static str {
         Phase::Asked => "asked",
         Phase::Cleared => "cleared",
         Phase::Started { .. } => "started",
+        Phase::Delegated => "delegated",
         Phase::Unknown { .. } => "unknown",
         Phase::Finished(finished) => match &finished.outcome {
             Outcome::Result { .. } => "result",

@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sayso_driver::{Append, AppendError, Appended, Budget, LoadError, Loaded};
-use sayso_run::{Digest, Money, Namespace, RunId, Timestamp, WorkerId};
+use sayso_run::{ChildEnd, Digest, Money, Namespace, RunId, Timestamp, WorkerId};
 use sayso_scheduler::Watched;
 use sayso_store::simulated::{self, Away};
 use sayso_store::{RunRef, StoreConfig, Worker};
@@ -76,6 +76,14 @@ impl sayso_driver::Journal for Journal {
         self.inner.now()
     }
 
+    async fn ended_children(&self, parent: &RunId) -> Result<Vec<ChildEnd>, LoadError> {
+        self.inner.ended_children(parent).await
+    }
+
+    async fn live_children(&self, parent: &RunId) -> Result<Vec<RunId>, LoadError> {
+        self.inner.live_children(parent).await
+    }
+
     async fn catch_up(&self) -> Result<(), LoadError> {
         self.inner.catch_up().await
     }
@@ -134,5 +142,13 @@ impl Watched for Journal {
 
     async fn abandoned(&self, after: Duration, limit: u32) -> Result<Vec<RunRef>, Away> {
         self.inner.abandoned(after, limit).await
+    }
+
+    async fn waiting_parents(&self, limit: u32) -> Result<Vec<RunRef>, Away> {
+        self.inner.waiting_parents(limit).await
+    }
+
+    async fn parentless(&self, limit: u32) -> Result<Vec<RunRef>, Away> {
+        self.inner.parentless(limit).await
     }
 }

@@ -136,6 +136,7 @@ impl Tools for Shop {
         match world.kernel.draw(|random| random.below(20)) {
             0 => reply(ToolOutcome::Error, "no such order"),
             1 => reply(ToolOutcome::Timeout, "no answer in time"),
+            2..=4 => reply(ToolOutcome::Ok, &"a long page ".repeat(60)),
             _ => reply(ToolOutcome::Ok, r#"{"id":"1","name":"a book"}"#),
         }
     }

@@ -1,6 +1,7 @@
 use std::sync::Arc;
 
 use sayso_driver::{Deltas, ModelCall, ModelReply, ModelRequest, Models};
+use sayso_rules::judge::START_AGENT;
 use sayso_run::{Currency, FailureCode, ModelFailover, Price, RunId, Thinking, Usage};
 
 use crate::agents::TOOLS;
@@ -38,6 +39,9 @@ fn mood(run: &RunId) -> Mood {
 /// What one token costs, in millionths.
 const TOKEN: u64 = 10;
 
+/// Tokens that a request and its answer may have.
+const WINDOW: u64 = 400;
+
 /// The currency of the simulation.
 pub(crate) fn currency() -> Currency {
     "USD".parse().expect("the word is a currency")
@@ -55,6 +59,11 @@ impl Models for Mind {
             output: million,
             currency: currency(),
         })
+    }
+
+    /// Small enough for a long run to reach it.
+    fn window(&self, _: &str) -> Option<u64> {
+        Some(WINDOW)
     }
 
     async fn ask(&self, request: ModelRequest, deltas: &dyn Deltas) -> ModelReply {
@@ -88,8 +97,12 @@ fn reply(random: &mut Random, mood: Mood, cycle: u32, calm: bool) -> ModelReply 
     } else {
         Vec::new()
     };
-    let away = if mood == Mood::Absent { 900 } else { 25 };
-    if !calm && random.permille(away) {
+    let away = match mood {
+        Mood::Absent => 900,
+        Mood::Mixed | Mood::Endless | Mood::Stubborn if calm => 0,
+        Mood::Mixed | Mood::Endless | Mood::Stubborn => 25,
+    };
+    if random.permille(away) {
         return failed(random, failovers);
     }
     let calls = calls(random, mood, cycle, calm);
@@ -110,7 +123,7 @@ fn reply(random: &mut Random, mood: Mood, cycle: u32, calm: bool) -> ModelReply 
         calls,
         model: "second".into(),
         usage: Usage {
-            input: 100,
+            input: 100 + 30 * u64::from(cycle),
             cached: 10,
             output: 20,
         },
@@ -158,7 +171,9 @@ fn call(tool: &str, number: u64) -> ModelCall {
     let bad = number == 2 && tool == "shop.label";
     ModelCall {
         name: tool.replace('.', "_"),
-        args: if bad {
+        args: if tool == START_AGENT {
+            format!(r#"{{"agent":"clerk","input":"{number}"}}"#)
+        } else if bad {
             r#"{"n":"bad"}"#.to_owned()
         } else {
             format!(r#"{{"n":{number}}}"#)

@@ -32,6 +32,15 @@ impl sayso_driver::Policy for Policy {
         Ok(Arc::clone(&self.0.revision))
     }
 
+    async fn current(
+        &self,
+        _: &Namespace,
+        _: &AgentName,
+    ) -> Result<Option<RevisionId>, PolicyUnavailable> {
+        self.ask().await?;
+        Ok(Some(self.0.revision.id.clone()))
+    }
+
     async fn role(
         &self,
         _: &Namespace,

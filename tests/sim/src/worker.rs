@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures::future::{Either, select};
-use sayso_driver::{Driven, Driver, Fence};
+use sayso_driver::{DelegationLimits, Driven, Driver, Fence};
 use sayso_executor::{Entry, Holds, attend};
 use sayso_run::{RunId, WorkerId};
 use tokio::sync::{Semaphore, mpsc};
@@ -82,6 +82,7 @@ async fn run(world: Arc<World>, pid: Pid, name: String, shutdown: CancellationTo
             key: world.key.clone(),
             worker: worker.clone(),
             fence: beat.fence(),
+            delegation: DelegationLimits::default(),
             tells_content: false,
         });
         work(&world, pid, &driver, &mut wake_ups, &beat, &shutdown).await;

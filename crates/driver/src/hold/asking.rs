@@ -7,19 +7,21 @@ use sayso_run::{Answer, Currency, Input, ModelFailure, Namespace, Proposed, RunI
 use tokio_util::sync::CancellationToken;
 
 use super::Hold;
+use super::compacting::Size;
 use super::underway::Done;
 use crate::journal::{Budget, Journal};
 use crate::session::Stuck;
 use crate::world::{Deltas, Herald, ModelReply, ModelRequest, Models, Policy, Tools};
 
 impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> {
-    pub(super) fn begin_asking(&mut self, cycle: u32) {
-        if self.underway.asking.is_some() {
-            return;
+    /// Asks the model, or makes the conversation smaller first; true if that changed the state.
+    pub(super) fn begin_asking(&mut self, cycle: u32) -> Result<bool, Stuck> {
+        if self.underway.asking.is_some() || self.underway.briefing {
+            return Ok(false);
         }
         let Some(known) = self.known.clone() else {
             self.begin_reading_tools();
-            return;
+            return Ok(false);
         };
         let state = self.session.state();
         let request = ModelRequest {
@@ -32,6 +34,23 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
             capped_in: None,
             redaction: Arc::clone(self.session.redaction()),
         };
+        match self.size(&request) {
+            Size::Fits => {}
+            Size::Prune { upto, tokens } => {
+                return self.session.take(Input::Prune { upto, tokens });
+            }
+            Size::Brief { upto, tokens } => {
+                self.begin_briefing(cycle, upto, tokens);
+                return Ok(false);
+            }
+            Size::TooLarge { tokens, window } => return self.fail_too_large(tokens, window),
+        }
+        self.ask(cycle, request);
+        Ok(false)
+    }
+
+    fn ask(&mut self, cycle: u32, request: ModelRequest) {
+        let state = self.session.state();
         let namespace = state.trigger().namespace.clone();
         let (seen, run) = (state.seq(), state.run().clone());
         let stop = CancellationToken::new();

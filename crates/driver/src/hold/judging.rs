@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use sayso_rules::Role;
-use sayso_run::{CallId, FailureCode, Input, Phase};
+use sayso_run::{AgentName, CallId, FailureCode, Input, Namespace, Phase};
 
 use super::Hold;
 use super::asking::spendable;
-use super::underway::Done;
+use super::delegating::{Current, current};
+use super::underway::{Done, RoleAndAgents};
 use crate::journal::Journal;
 use crate::judge::Judge;
 use crate::session::Stuck;
@@ -89,14 +90,21 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
         }
         self.underway.judging = true;
         let driver = Arc::clone(&self.driver);
-        let trigger = self.session.state().trigger().clone();
+        let starting = self.starting(&calls);
+        let trigger = self.session.state().trigger();
+        let (namespace, agent) = (trigger.namespace.clone(), trigger.agent.clone());
         self.underway.futures.push(Box::pin(async move {
-            let role = driver.policy.role(&trigger.namespace, &trigger.agent).await;
-            Done::Role(calls, role)
+            let answer = role_and_agents(&*driver.policy, &namespace, &agent, &starting).await;
+            Done::Role(calls, answer)
         }));
     }
 
-    pub(super) fn judged(&mut self, calls: &[CallId], role: &Role) -> Result<(), Stuck> {
+    pub(super) fn judged(
+        &mut self,
+        calls: &[CallId],
+        role: &Role,
+        current: &Current,
+    ) -> Result<(), Stuck> {
         let redaction = Arc::clone(self.session.redaction());
         let known = self
             .known
@@ -118,6 +126,8 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
             role,
             known: &known,
             redaction: &redaction,
+            current,
+            delegation: self.driver.delegation,
         };
         let judgements = judge.judge(evidence, state, &open);
         self.session.take(Input::Judged {
@@ -137,4 +147,15 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
         })?;
         Ok(())
     }
+}
+
+/// The agent's role now, and the revisions of the agents that calls with these arguments would start.
+pub(super) async fn role_and_agents<P: Policy>(
+    policy: &P,
+    namespace: &Namespace,
+    agent: &AgentName,
+    starting: &[String],
+) -> RoleAndAgents {
+    let role = policy.role(namespace, agent).await?;
+    Ok((role, current(policy, namespace, starting).await?))
 }

@@ -3,9 +3,12 @@
 //!
 //! What is owed is asked of the state again after every change; [`underway`] keeps what was begun
 //! and has not come back. The parts: [`judging`] lists tools and judges calls, [`asking`] asks the
-//! model, [`sending`] sends calls.
+//! model, [`compacting`] makes what it is asked smaller, [`sending`] sends calls, [`delegating`]
+//! makes runs of them.
 
 mod asking;
+mod compacting;
+pub(crate) mod delegating;
 mod judging;
 mod sending;
 mod underway;
@@ -15,7 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::stream::StreamExt;
-use sayso_run::{Effect, Input, Next, SpendingCap};
+use sayso_run::{Effect, Input, Next, SpendingCap, WaitFor};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -74,6 +77,7 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
         drain: CancellationToken,
     ) -> Result<Driven, Stuck> {
         let mut claimed = Some(claimed);
+        self.take_ended_children().await?;
         if self.taken_over && !self.session.state().status().is_terminal() {
             let epoch = self.session.epoch();
             self.session.take(Input::TakenOver {
@@ -107,6 +111,12 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
         self.abandon_request_of_ended_run();
         loop {
             let next = self.session.state().next();
+            if matches!(next, Next::Wait(WaitFor::Retry { due_at }) if due_at <= self.driver.journal.now())
+                && !draining
+                && self.session.take(Input::Tick)?
+            {
+                continue;
+            }
             let held_back = match &next {
                 Next::Owed(effects) if !draining => self.held_back(effects).await?,
                 Next::Owed(_) | Next::Wait(_) | Next::Done => false,
@@ -190,10 +200,7 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
                 self.begin_judging(calls);
                 Ok(false)
             }
-            Effect::AskModel { cycle } => {
-                self.begin_asking(cycle);
-                Ok(false)
-            }
+            Effect::AskModel { cycle } => self.begin_asking(cycle),
         }
     }
 
@@ -217,6 +224,7 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
             Some(done) = self.underway.futures.next() => self.take_in(done).await,
             Some(()) = nudges.recv() => {
                 self.session.reload().await?;
+                self.take_ended_children().await?;
                 self.abandon_request_of_ended_run();
                 Ok(())
             }
@@ -263,11 +271,11 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
                 self.underway.listing = false;
                 self.rest(&error).await?;
             }
-            Done::Role(calls, role) => {
+            Done::Role(calls, answer) => {
                 self.underway.judging = false;
-                match role {
-                    Ok(Some(role)) => self.judged(&calls, &role)?,
-                    Ok(None) => self.fail_without_role()?,
+                match answer {
+                    Ok((Some(role), current)) => self.judged(&calls, &role, &current)?,
+                    Ok((None, _)) => self.fail_without_role()?,
                     Err(error) => self.rest(&error).await?,
                 }
             }
@@ -281,7 +289,17 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
                 self.underway.clearing.clear();
             }
             Done::Ceiling(call, role) => self.ceiling_told(call, role).await?,
+            Done::Briefed {
+                cycle,
+                upto,
+                tokens,
+                reply,
+            } => {
+                self.underway.briefing = false;
+                self.briefed(cycle, upto, tokens, reply)?;
+            }
             Done::Capped(met) => {
+                self.underway.briefing = false;
                 self.underway.listing = false;
                 self.underway.asking = None;
                 self.session.take(Input::SpendingCap(SpendingCap {
@@ -350,6 +368,7 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
         }
         match self.flush(true, None).await? {
             Flushed::Durable => {
+                self.look_once_more().await;
                 let state = self.session.state();
                 if state.status().is_terminal() {
                     self.driver.tools.ended(state.run()).await;
@@ -357,6 +376,21 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
                 Ok(Turn::Ended(Driven::Parked))
             }
             Flushed::Moved | Flushed::Lost => Ok(Turn::Moved),
+        }
+    }
+
+    /// A child that ended just before the run was given back told a worker that had looked already.
+    async fn look_once_more(&mut self) {
+        let state = self.session.state();
+        if !state.has_live_children() {
+            return;
+        }
+        let (run, namespace) = (state.run().clone(), state.trigger().namespace.clone());
+        let driver = Arc::clone(&self.driver);
+        let ended = driver.journal.ended_children(&run).await;
+        // If it cannot be read, the sweep finds it.
+        if ended.is_ok_and(|ended| !ended.is_empty()) {
+            driver.herald.wake(&namespace, &run, "child ended");
         }
     }
 

@@ -10,14 +10,15 @@ use sayso_run::{CallId, Input, Marks, Phase, ToolOutcome, ToolOutput};
 use tracing::Instrument;
 
 use super::Hold;
-use super::underway::{Done, RoleReply};
+use super::judging::role_and_agents;
+use super::underway::{Done, RoleAndAgents};
 use crate::journal::Journal;
 use crate::judge::{marks, permits};
 use crate::resolved::ResolvedTools;
 use crate::session::Stuck;
 #[cfg(feature = "hooks")]
 use crate::world::Fence;
-use crate::world::{Herald, Models, Policy, ToolReply, ToolRequest, Tools};
+use crate::world::{Herald, Models, Policy, ToolKind, ToolReply, ToolRequest, Tools};
 
 impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> {
     /// Begins what lets a call go: the role's word, if a person approved it; nothing more for an
@@ -33,19 +34,25 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
         }
         if self.underway.clearing.insert(id.clone()) {
             let driver = Arc::clone(&self.driver);
+            let starting = self.starting(std::slice::from_ref(&id));
             let trigger = self.session.state().trigger();
             let (namespace, agent) = (trigger.namespace.clone(), trigger.agent.clone());
             self.underway.futures.push(Box::pin(async move {
-                Done::Ceiling(id, driver.policy.role(&namespace, &agent).await)
+                let answer = role_and_agents(&*driver.policy, &namespace, &agent, &starting).await;
+                Done::Ceiling(id, answer)
             }));
         }
         Ok(false)
     }
 
     /// What the role says now on an approved call. While nobody can say, nothing is sent (S5.13).
-    pub(super) async fn ceiling_told(&mut self, id: CallId, role: RoleReply) -> Result<(), Stuck> {
-        let role = match role {
-            Ok(role) => role,
+    pub(super) async fn ceiling_told(
+        &mut self,
+        id: CallId,
+        answer: RoleAndAgents,
+    ) -> Result<(), Stuck> {
+        let (role, current) = match answer {
+            Ok(answer) => answer,
             // It counts as being cleared until the run has rested.
             Err(error) => return self.rest(&error).await,
         };
@@ -61,7 +68,9 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
                 "permission denied: the agent has no role now; this call did not run".to_owned(),
             ),
         };
+        let starts_agent = known.is_some_and(|(tool, _)| tool.kind == ToolKind::Agent);
         match permitted {
+            Ok(()) if starts_agent => self.delegate(id, &current)?,
             Ok(()) => self.execute(id)?,
             Err(message) => self
                 .session

@@ -9,19 +9,30 @@ use sayso_rules::Role;
 use sayso_run::{CallId, Effect, ToolOutput};
 use tokio_util::sync::CancellationToken;
 
+use super::delegating::Current;
 use crate::journal::Budget;
 use crate::world::{ListError, ModelReply, PolicyUnavailable, ToolSet};
 
 /// What policy says of an agent's role.
 pub(super) type RoleReply = Result<Option<Arc<Role>>, PolicyUnavailable>;
 
+/// The same, and the revisions of the agents that calls would start.
+pub(super) type RoleAndAgents = Result<(Option<Arc<Role>>, Current), PolicyUnavailable>;
+
 /// What an operation brought.
 pub(super) enum Done {
     Listed(Result<Arc<ToolSet>, ListError>),
-    Role(Vec<CallId>, RoleReply),
+    Role(Vec<CallId>, RoleAndAgents),
     NoRole(RoleReply),
     /// What the role says now on a call that a person approved.
-    Ceiling(CallId, RoleReply),
+    Ceiling(CallId, RoleAndAgents),
+    /// A brief was written, or not.
+    Briefed {
+        cycle: u32,
+        upto: u32,
+        tokens: u64,
+        reply: ModelReply,
+    },
     /// What was away may be asked again.
     Rested,
     /// Whether the agent is still paused may be looked at again.
@@ -44,6 +55,8 @@ pub(super) struct Underway {
     pub(super) judging: bool,
     /// Whether a hold of a paused run is about to look again.
     pub(super) looking: bool,
+    /// Whether a brief is being written.
+    pub(super) briefing: bool,
     /// The request under way: the last step that it shows, and how to stop it.
     pub(super) asking: Option<(u64, CancellationToken)>,
     pub(super) executing: Vec<CallId>,
@@ -56,7 +69,7 @@ impl Underway {
     pub(super) fn is_new(&self, effect: &Effect) -> bool {
         match effect {
             Effect::ListTools => !self.listing,
-            Effect::AskModel { .. } => self.asking.is_none() && !self.listing,
+            Effect::AskModel { .. } => self.asking.is_none() && !self.listing && !self.briefing,
             Effect::Judge { .. } => !self.judging && !self.listing,
             Effect::Execute { call } => !self.clearing.contains(call),
             Effect::Interrupt { .. } | Effect::Complete => false,
@@ -67,6 +80,7 @@ impl Underway {
     pub(super) fn is_busy(&self) -> bool {
         self.listing
             || self.judging
+            || self.briefing
             || self.asking.is_some()
             || !self.clearing.is_empty()
             || !self.executing.is_empty()

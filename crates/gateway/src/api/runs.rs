@@ -452,6 +452,7 @@ impl Wanted {
                 _ => None,
             },
             requester: check.filter::<PrincipalId>("requester", &asked.requester),
+            parent: check.filter::<RunId>("parent_run_id", &asked.parent_run_id),
             since: check.time("created_after", asked.created_after.as_ref()),
             until: check.time("created_before", asked.created_before.as_ref()),
         };

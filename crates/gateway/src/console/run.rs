@@ -207,6 +207,12 @@ pub(super) async fn head(
         @if !run.imported_from.is_empty() {
             p.hint #copy { "This is a read-only copy of " code { (shown(&run.imported_from)) } "." }
         }
+        @if !run.parent_run_id.is_empty() {
+            p.hint #parent {
+                "Started by the run "
+                a href=(format!("/runs/{}", run.parent_run_id)) { (shown(&run.parent_run_id)) } "."
+            }
+        }
         @if let Some(pause) = &run.pause {
             p.hint #paused {
                 "It stands still: "

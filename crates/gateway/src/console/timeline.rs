@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use maud::{Markup, html};
-use sayso_run::{ApprovalId, CallId, DenyCause, EndedBy, Step, ToolOutcome};
+use sayso_run::{ApprovalId, CallId, CompactionKind, DenyCause, EndedBy, RunId, Step, ToolOutcome};
 use sayso_wire::v1;
 
 use super::text::{SHORT, cut, shown, time_of_day};
@@ -61,6 +61,9 @@ pub(super) fn entry(run: &str, step: &v1::RunStep, calls: &Calls) -> Markup {
             }
             @if let Some(prose) = prose { div.text dir="auto" { (prose) } }
             @if let Some(exact) = exact { pre.text dir="ltr" tabindex="0" { (exact) } }
+            @if !step.advice.is_empty() {
+                p.hint { code { (shown(&step.code)) } " " (shown(&step.advice)) }
+            }
             @if is_cut { p { a href=(whole) { "Show all" } } }
         }
     }
@@ -180,6 +183,26 @@ fn told(read: Step, step: &v1::RunStep, calls: &Calls) -> Entry {
         Step::SpendingCap(it) => Entry::of(html! {
             "The namespace met its monthly cap of " strong { (it.cap.to_string()) } ", having spent " (it.spent.to_string()) "."
         }),
+        Step::ChildStarted(it) => {
+            let sentence = html! { (tool(&it.call)) " started " (run_link(&it.child)) ", a run of " strong { (it.agent.as_str()) } ":" };
+            Entry::of(sentence).prose(it.input)
+        }
+        Step::ChildFinished(it) => {
+            let sentence = html! { (run_link(&it.child)) " ended (" (it.ended_by.as_str()) "):" };
+            Entry::of(sentence).prose(it.content)
+        }
+        Step::Compaction(it) => {
+            let what = match it.kind {
+                CompactionKind::Prune => "The content of older results was left out",
+                CompactionKind::Brief => "A brief took the place of older turns",
+            };
+            let sentence = html! { (what) ", up to cycle " (it.upto) ": the conversation had about " (it.tokens) " tokens." };
+            Entry::of(sentence).maybe(it.brief)
+        }
+        Step::RetryScheduled(it) => {
+            let sentence = html! { "No model answered (" code { (shown(it.code.as_str())) } "); retry " (it.attempt) " of 5 is due at " (it.due_at.to_string()) "." };
+            Entry::of(sentence).prose(it.message)
+        }
         Step::ModelFailover(it) => {
             let sentence =
                 html! { (shown(&it.from)) " was unavailable; " (shown(&it.to)) " was asked." };
@@ -211,6 +234,10 @@ fn who(actor: &str) -> Markup {
         _ if actor == "system" => html! { "sayso" },
         _ => html! { (shown(actor)) },
     }
+}
+
+fn run_link(run: &RunId) -> Markup {
+    html! { a href=(format!("/runs/{run}")) { (run.as_str()) } }
 }
 
 fn person(name: &str) -> Markup {

@@ -1,4 +1,4 @@
-use sayso_driver::{ActionRow, RunRow};
+use sayso_driver::{ActionRow, Lineage, RunRow};
 use sayso_run::{EndedBy, Step, advice, limits};
 use sayso_store::StoredStep;
 use sayso_wire::step::StepView;
@@ -8,6 +8,8 @@ use sayso_wire::v1;
 /// A run with all that it records (S1.7) and, if it failed, what to do about it (S2.6).
 pub(crate) fn run(row: RunRow) -> v1::Run {
     let until = row.ended_at.unwrap_or(row.updated_at);
+    let of = row.lineage;
+    let lineage = |id: fn(&Lineage) -> String| of.as_ref().map(id).unwrap_or_default();
     v1::Run {
         id: row.run.into(),
         task_id: row.task.into(),
@@ -35,6 +37,10 @@ pub(crate) fn run(row: RunRow) -> v1::Run {
         has_open_calls: row.open_calls,
         trigger: row.trigger.unwrap_or_default(),
         pause: None,
+        parent_run_id: lineage(|of| of.parent_run.to_string()),
+        parent_task_id: lineage(|of| of.parent_task.to_string()),
+        root_run_id: lineage(|of| of.root_run.to_string()),
+        root_task_id: lineage(|of| of.root_task.to_string()),
         imported_from: row.imported_from.map(String::from).unwrap_or_default(),
         cost: row.cost.map(|cost| cost.to_string()).unwrap_or_default(),
         trust_lowered: None,

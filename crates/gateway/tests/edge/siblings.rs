@@ -115,6 +115,7 @@ impl SchedulerService for Siblings {
             trigger: None,
             tick: None,
             traceparent: given(request.traceparent),
+            parent: None,
         };
         let run = RunId::new(format!("run_{id}")).expect("an id");
         let asked = Start { run, trigger };

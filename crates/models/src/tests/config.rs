@@ -105,7 +105,7 @@ fn s4_4_a_tier_takes_what_its_smallest_model_takes() {
     small.context = 8_000;
     let large = model(Provider::Anthropic, "http://127.0.0.1/v1");
     let registry = chain(vec![("large", large), ("small", small)]);
-    assert_eq!(registry.context("balanced"), Some(8_000));
+    assert_eq!(registry.window_of("balanced"), Some(7_000));
     assert_eq!(
         format!("{registry:?}"),
         r#"{"balanced": ["large", "small"]}"#

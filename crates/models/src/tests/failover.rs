@@ -432,6 +432,6 @@ async fn s4_7_without_a_tier_it_is_balanced() {
         ask(&registry, request).await.0,
         ModelReply::Answer { .. }
     ));
-    assert_eq!(registry.context(""), Some(100_000));
-    assert_eq!(registry.context("powerful"), None);
+    assert_eq!(registry.window_of(""), Some(99_000));
+    assert_eq!(registry.window_of("powerful"), None);
 }

@@ -160,7 +160,7 @@ async fn a_cut_answer_leaves_its_last_call_for_the_judge_to_refuse() {
     }
 }
 
-/// B58: running totals are not added up, and a server that counts nothing counts as zero.
+/// B58: running totals are not added up, and what a server does not count is counted here.
 #[tokio::test]
 async fn b58_running_totals_count_once() {
     let cases = [
@@ -182,7 +182,11 @@ async fn b58_running_totals_count_once() {
                 r#"{"choices":[{"index":0,"delta":{"content":"ab"},"finish_reason":"stop"}]}"#,
                 "[DONE]",
             ],
-            Usage::default(),
+            Usage {
+                input: 4,
+                cached: 0,
+                output: 1,
+            },
         ),
     ];
     for (events, expected) in cases {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use sayso_bus::Bus;
 use sayso_bus::local::{LocalBus, LocalConfig};
 use sayso_driver::{
-    Append, ApprovalRow, ApprovalStatus, DeliveryRow, Herald, Journal, LeaseChange, RunRow,
+    Append, ApprovalRow, ApprovalStatus, DeliveryRow, Herald, Journal, LeaseChange, RunRow, Tree,
     Written, run_row, start,
 };
 use sayso_notifier::{Notifier, NotifierConfig};
@@ -81,6 +81,7 @@ impl World {
             trigger: None,
             tick: None,
             traceparent: None,
+            parent: None,
         };
         start(
             &self.store,
@@ -146,6 +147,7 @@ impl World {
             deliveries,
             usage: Vec::new(),
             published: None,
+            tree: Tree::default(),
             start_key: None,
             tick: None,
             id: Uuid::now_v7(),

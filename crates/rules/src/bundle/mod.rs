@@ -83,6 +83,9 @@ pub struct Bundle {
     pub builtins: BTreeSet<Builtin>,
     /// The MCP servers granted, by name (S3.5).
     pub servers: BTreeMap<String, Server>,
+    /// The agents that it may start (S3.6); with any, it gets `start_agent`.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub agents: BTreeSet<String>,
     /// Marks on tools, in file order.
     #[serde(serialize_with = "canonical::tools")]
     pub tools: Vec<(Glob, ToolMarks)>,

@@ -40,12 +40,13 @@ fn whole(report: &mut Report, root: &At<'_>) -> Option<Bundle> {
     let interaction = fields.take("interaction").and_then(|at| at.flag(report));
     let builtins = fields.take("builtins").and_then(|at| builtins(report, &at));
     let servers = fields.take("servers").and_then(|at| servers(report, &at));
+    let agents = fields.take("agents").and_then(|at| agents(report, &at));
     let tools = fields.take("tools").and_then(|at| tools(report, &at));
     let permissions = fields
         .take("permissions")
         .and_then(|at| permissions(report, &at));
     let triggers = fields.take("triggers").and_then(|at| triggers(report, &at));
-    fields.refuse(report, &["docs", "endpoints", "agents", "summary"]);
+    fields.refuse(report, &["docs", "endpoints", "summary"]);
     fields.finish(report);
     Some(Bundle {
         name: name.unwrap_or_default(),
@@ -56,6 +57,7 @@ fn whole(report: &mut Report, root: &At<'_>) -> Option<Bundle> {
         interaction: interaction.unwrap_or(false),
         builtins: builtins.unwrap_or_default(),
         servers: servers.unwrap_or_default(),
+        agents: agents.unwrap_or_default(),
         tools: tools.unwrap_or_default(),
         permissions,
         triggers: triggers.unwrap_or_default(),
@@ -88,6 +90,19 @@ fn builtins(report: &mut Report, at: &At<'_>) -> Option<BTreeSet<Builtin>> {
         }
     }
     Some(granted)
+}
+
+fn agents(report: &mut Report, at: &At<'_>) -> Option<BTreeSet<String>> {
+    let mut agents = BTreeSet::new();
+    for item in at.list(report)? {
+        let agent = item.text_like(report, "bundle.bad_name", text::is_agent_name, AGENT_NAME);
+        let Some(agent) = agent else { continue };
+        if !agents.insert(agent) {
+            let message = "the agent stands here twice";
+            report.add("bundle.duplicate_key", &item.path, message);
+        }
+    }
+    Some(agents)
 }
 
 fn servers(report: &mut Report, at: &At<'_>) -> Option<BTreeMap<String, Server>> {

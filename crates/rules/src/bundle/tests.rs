@@ -196,7 +196,6 @@ fn what_is_not_done_is_refused_by_its_key_never_ignored() {
     for (lines, path) in [
         ("docs: []", "docs"),
         ("endpoints: []", "endpoints"),
-        ("agents: [b]", "agents"),
         ("summary: model", "summary"),
         ("builtins: [send_email]", "builtins[0]"),
     ] {
@@ -303,6 +302,8 @@ fn s5_11_duplicate_keys_are_refused_in_yaml_and_json() {
         mistake("builtins: [create_artifact, create_artifact]"),
         "bundle.duplicate_key builtins[1]"
     );
+    assert_eq!(mistake("agents: [b, b]"), "bundle.duplicate_key agents[1]");
+    assert_eq!(mistake("agents: [b, No One]"), "bundle.bad_name agents[1]");
     assert_eq!(
         mistakes(r#"{"name":"a","name":"a"}"#),
         ["bundle.duplicate_key name"]

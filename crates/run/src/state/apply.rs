@@ -13,6 +13,7 @@ use crate::actor::Actor;
 use crate::chain::{Head, Recorded};
 use crate::digest::{CallDigest, Digest, Fingerprint};
 use crate::id::{CallId, PrincipalId, RunId};
+use crate::money::Money;
 use crate::quorum::CastVote;
 use crate::step::{
     AssistantMessage, Cancelled, DenyCause, Escalated, Step, ToolApproved, ToolBlocked, ToolCall,
@@ -61,7 +62,13 @@ impl RunState {
             usage: Usage::default(),
             cost: None,
             retries: 0,
+            automatic_retries: 0,
+            scheduled: None,
+            measured: None,
+            pruned_upto: 0,
+            brief: None,
             takeovers: 0,
+            resumed_seq: 0,
             worker: None,
             calls: Vec::new(),
             call_index: BTreeMap::new(),
@@ -144,7 +151,10 @@ impl RunState {
             Step::ToolDenied(denied) => self.tool_denied(&recorded.actor, denied, seq, at)?,
             Step::ToolStarted(started) => self.tool_started(started, seq)?,
             Step::TrustLowered(lowered) => self.trust_lowered(lowered, seq)?,
-            Step::TakenOver(taken) => self.taken_over(taken),
+            Step::TakenOver(taken) => {
+                self.resumed_seq = seq;
+                self.taken_over(taken);
+            }
             Step::ToolResult(result) => self.tool_result(result, seq)?,
             Step::RepeatLoop(repeated) => {
                 let outcome = Outcome::RepeatLoop {
@@ -152,6 +162,9 @@ impl RunState {
                 };
                 self.finish(&repeated.call, outcome, seq)?;
             }
+            Step::ChildStarted(started) => self.child_started(started, seq)?,
+            Step::ChildFinished(finished) => self.child_finished(finished, seq)?,
+            Step::Compaction(compaction) => self.compacted(compaction)?,
             // What is waited for follows from the calls; these tell people.
             Step::AwaitingApproval(_) | Step::ModelFailover(_) | Step::SpendingCap(_) => {}
             Step::AwaitingInput(asked) => {
@@ -159,16 +172,13 @@ impl RunState {
                     .phase = Phase::Asked;
             }
             Step::Completion(completion) => {
-                self.begun = true;
-                self.ended_at = Some(at);
-                self.end = Some(End::Completed {
+                let end = End::Completed {
                     output: completion.output.clone(),
                     ended_by: completion.ended_by,
-                });
+                };
+                self.ended(end, at);
             }
             Step::Failed(failed) => {
-                self.begun = true;
-                self.ended_at = Some(at);
                 for id in &failed.unknown {
                     let call = self.call_in(id, |phase| matches!(phase, Phase::Unknown { .. }))?;
                     call.unknown = true;
@@ -176,14 +186,20 @@ impl RunState {
                         self.unseen.push((seq, Entry::UnknownOutcome(id.clone())));
                     }
                 }
-                self.end = Some(End::Failed(failed.clone()));
+                self.ended(End::Failed(failed.clone()), at);
             }
             Step::Cancelled(cancelled) => self.cancelled(&recorded.actor, cancelled, at),
+            Step::RetryScheduled(retry) => {
+                self.automatic_retries += 1;
+                self.scheduled = Some((retry.attempt, retry.due_at));
+            }
             Step::Retried(retried) => {
-                if !matches!(self.end, Some(End::Failed(_))) {
+                let failed = matches!(self.end, Some(End::Failed(_)));
+                if !failed && self.scheduled.take().is_none() {
                     return Err("`retried` although it had not failed".into());
                 }
                 self.retries = retried.attempt;
+                self.resumed_seq = seq;
                 self.takeovers = 0;
                 self.end = None;
                 self.ended_at = None;
@@ -229,9 +245,14 @@ impl RunState {
             self.keys
                 .insert((by.to_string(), key.key.clone()), key.clone());
         }
+        self.ended(End::Cancelled, at);
+    }
+
+    fn ended(&mut self, end: End, at: Timestamp) {
         self.begun = true;
+        self.scheduled = None;
         self.ended_at = Some(at);
-        self.end = Some(End::Cancelled);
+        self.end = Some(end);
     }
 
     /// Moves what the request showed the model before the answer, keeps the rest for the next
@@ -267,6 +288,7 @@ impl RunState {
                 | Phase::Asked
                 | Phase::Cleared
                 | Phase::Started { .. }
+                | Phase::Delegated
                 | Phase::Unknown { .. } => {
                     call.placeheld = Some(call.placeholder());
                 }
@@ -287,14 +309,20 @@ impl RunState {
         });
         self.announced = message.calls;
         self.cycles = message.cycle;
-        self.usage += message.usage;
-        self.cost = match (self.cost, message.cost) {
-            (Some(sum), Some(cost)) => Some(sum.plus(cost).unwrap_or(sum)),
-            (sum, cost) => sum.or(cost),
-        };
+        self.measured = Some(message.usage);
+        self.spend(message.usage, message.cost);
         self.takeovers = 0;
         self.goes_on = !self.unseen.is_empty();
         Ok(())
+    }
+
+    /// Counts what a model used and cost.
+    pub(super) fn spend(&mut self, usage: Usage, cost: Option<Money>) {
+        self.usage += usage;
+        self.cost = match (self.cost, cost) {
+            (Some(sum), Some(cost)) => Some(sum.plus(cost).unwrap_or(sum)),
+            (sum, cost) => sum.or(cost),
+        };
     }
 
     fn tool_call(&mut self, step: &ToolCall, at: Timestamp) -> Result<(), String> {
@@ -322,6 +350,7 @@ impl RunState {
             clearance: None,
             approval: None,
             started_seq: None,
+            child: None,
             untrusted_output: false,
             unknown: false,
             placeheld: None,
@@ -450,7 +479,11 @@ impl RunState {
             Phase::Proposed => !person_needed,
             Phase::Cleared => person_needed,
             Phase::Unknown { idempotent, .. } => *idempotent,
-            Phase::Held | Phase::Asked | Phase::Started { .. } | Phase::Finished(_) => false,
+            Phase::Held
+            | Phase::Asked
+            | Phase::Started { .. }
+            | Phase::Delegated
+            | Phase::Finished(_) => false,
         })?;
         if call.digest != step.digest {
             return Err(format!(
@@ -510,7 +543,7 @@ impl RunState {
     }
 
     /// Settles a call. If the model was told that it has no result, the result becomes a note.
-    fn finish(&mut self, id: &CallId, outcome: Outcome, seq: u64) -> Result<(), String> {
+    pub(super) fn finish(&mut self, id: &CallId, outcome: Outcome, seq: u64) -> Result<(), String> {
         let call = self.call_in(id, |phase| !matches!(phase, Phase::Finished(_)))?;
         call.phase = Phase::Finished(Finished { outcome, seq });
         if call.placeheld.is_some() {
@@ -520,7 +553,11 @@ impl RunState {
         Ok(())
     }
 
-    fn call_in(&mut self, id: &CallId, fits: impl Fn(&Phase) -> bool) -> Result<&mut Call, String> {
+    pub(super) fn call_in(
+        &mut self,
+        id: &CallId,
+        fits: impl Fn(&Phase) -> bool,
+    ) -> Result<&mut Call, String> {
         let call = self
             .call_mut(id)
             .ok_or_else(|| format!("there is no {id}"))?;

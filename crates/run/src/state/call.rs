@@ -1,8 +1,8 @@
 use crate::digest::{CallDigest, Digest, Fingerprint};
-use crate::id::{ApprovalId, CallId, PrincipalId, WorkerId};
+use crate::id::{ApprovalId, CallId, PrincipalId, RunId, WorkerId};
 use crate::origin::ArgumentOrigin;
 use crate::quorum::{CastVote, Quorum};
-use crate::step::{DenyCause, ToolOutcome};
+use crate::step::{DenyCause, ToolOutcome, Trust};
 use crate::time::Timestamp;
 
 /// How a call was let through.
@@ -65,6 +65,8 @@ pub enum Phase {
         /// Whether it may be sent again when its outcome is unknown.
         idempotent: bool,
     },
+    /// A call of `start_agent` that became a run of its own, which has not ended (S3.6).
+    Delegated,
     /// Started by a worker that was lost: it ran, or it did not.
     Unknown {
         /// The lost worker.
@@ -74,6 +76,15 @@ pub enum Phase {
     },
     /// Settled.
     Finished(Finished),
+}
+
+/// The run that a call of `start_agent` became.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Child {
+    /// The run.
+    pub run: RunId,
+    /// How far it was trusted in the end, once it has ended.
+    pub trust: Option<Trust>,
 }
 
 /// The approval of a call.
@@ -196,6 +207,8 @@ pub struct Call {
     pub approval: Option<HeldCall>,
     /// Sequence number of the step that first started it.
     pub started_seq: Option<u64>,
+    /// The run that it became, if it is one of `start_agent` that was let through.
+    pub child: Option<Child>,
     /// Whether its result may be an outsider's words, once it was started (S5.8).
     pub untrusted_output: bool,
     /// The worker that sent it was lost and the run failed over it (S4.5).
@@ -234,10 +247,12 @@ impl Call {
         match &self.phase {
             Phase::Proposed | Phase::Held | Phase::Asked => ActionStatus::PendingReview,
             Phase::Cleared => ActionStatus::Approved,
-            Phase::Started { .. } | Phase::Unknown { .. } => match self.clearance {
-                Some(Clearance::Person(_)) => ActionStatus::Approved,
-                Some(Clearance::Rule(_)) | None => ActionStatus::AutoApproved,
-            },
+            Phase::Started { .. } | Phase::Delegated | Phase::Unknown { .. } => {
+                match self.clearance {
+                    Some(Clearance::Person(_)) => ActionStatus::Approved,
+                    Some(Clearance::Rule(_)) | None => ActionStatus::AutoApproved,
+                }
+            }
             Phase::Finished(finished) => match &finished.outcome {
                 Outcome::Result {
                     outcome: ToolOutcome::Ok,

@@ -2,7 +2,7 @@
 //!
 //! | status | reached by | left by |
 //! |---|---|---|
-//! | `pending` | the start | the first step of a worker |
+//! | `pending` | the start; an automatic retry that is not due yet | the first step of a worker; the retry |
 //! | `running` | work is owed or under way | waiting, or an end |
 //! | `awaiting_approval` | every call of the last answer is settled but those held, and nobody said to go on | a decision, a message, expiry, cancel |
 //! | `awaiting_input` | the model asked a person | a message, cancel |
@@ -18,7 +18,9 @@
 
 mod apply;
 mod call;
+mod compact;
 mod decide;
+mod delegate;
 mod next;
 mod refusal;
 
@@ -31,11 +33,14 @@ use crate::step::{EndedBy, Failed, IdempotencyKey, TriggerReceived, Trust, Usage
 
 pub use apply::Corrupt;
 pub use call::{
-    ActionStatus, ApprovalOutcome, Call, Clearance, Finished, HeldCall, Outcome, Phase, Placeholder,
+    ActionStatus, ApprovalOutcome, Call, Child, Clearance, Finished, HeldCall, Outcome, Phase,
+    Placeholder,
 };
+pub use compact::Brief;
+pub(crate) use compact::SMALL_RESULT;
 pub use decide::{
-    Answer, Ballot, Decision, DecisionItem, Input, Judgement, ModelFailure, Proposed, Response,
-    Ruling, Start, Target, ToolOutput,
+    Answer, Ballot, ChildEnd, Decision, DecisionItem, Input, Judgement, ModelFailure, NewChild,
+    Proposed, Response, Ruling, Start, Target, ToolOutput,
 };
 pub use next::{Effect, Next, WaitFor};
 pub use refusal::Refusal;
@@ -159,8 +164,19 @@ pub struct RunState {
     /// In the currency of the first answer that had a price.
     pub(crate) cost: Option<Money>,
     pub(crate) retries: u32,
+    pub(crate) automatic_retries: u32,
+    /// The automatic retry that it waits for, and when that is due.
+    pub(crate) scheduled: Option<(u32, crate::time::Timestamp)>,
     pub(crate) takeovers: u32,
+    /// Sequence number of the last takeover or retry: what was asked of a model before is void.
+    pub(crate) resumed_seq: u64,
     pub(crate) worker: Option<WorkerId>,
+    /// Tokens of the last answer and its request, while they tell the size of the conversation.
+    pub(crate) measured: Option<Usage>,
+    /// The last turn of which the results' content was taken out; 0 if there is none.
+    pub(crate) pruned_upto: u32,
+    /// What stands for the first turns.
+    pub(crate) brief: Option<Brief>,
     /// Calls in the order in which they were proposed.
     pub(crate) calls: Vec<Call>,
     pub(crate) call_index: BTreeMap<CallId, usize>,
@@ -330,7 +346,10 @@ impl RunState {
             None => match self.next() {
                 Next::Wait(WaitFor::Approval { .. }) => Status::AwaitingApproval,
                 Next::Wait(WaitFor::Input) => Status::AwaitingInput,
-                Next::Wait(WaitFor::Results) | Next::Owed(_) | Next::Done => Status::Running,
+                Next::Wait(WaitFor::Retry { .. }) => Status::Pending,
+                Next::Wait(WaitFor::Results | WaitFor::Child) | Next::Owed(_) | Next::Done => {
+                    Status::Running
+                }
             },
         }
     }

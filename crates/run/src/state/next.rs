@@ -47,6 +47,13 @@ pub enum WaitFor {
     Input,
     /// Results of calls that a live worker has sent.
     Results,
+    /// The end of a run that it started (S3.6).
+    Child,
+    /// The time of an automatic retry (S1.6).
+    Retry {
+        /// When it is due.
+        due_at: Timestamp,
+    },
 }
 
 /// What the run needs next.
@@ -85,6 +92,9 @@ impl RunState {
         if self.has_open_calls() {
             return Next::Wait(WaitFor::Results);
         }
+        if self.has_live_children() {
+            return Next::Wait(WaitFor::Child);
+        }
         self.next_turn()
     }
 
@@ -109,6 +119,9 @@ impl RunState {
         }
         if self.cycles >= limits::MAX_CYCLES || self.last_answer_stands() {
             return Next::Owed(vec![Effect::Complete]);
+        }
+        if let Some((_, due_at)) = self.scheduled {
+            return Next::Wait(WaitFor::Retry { due_at });
         }
         Next::Owed(vec![Effect::AskModel {
             cycle: self.cycles + 1,

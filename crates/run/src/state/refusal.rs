@@ -2,7 +2,7 @@ use thiserror::Error;
 
 use super::Status;
 use super::call::ApprovalOutcome;
-use crate::id::{ApprovalId, CallId};
+use crate::id::{ApprovalId, CallId, RunId};
 use crate::limits;
 use crate::time::Timestamp;
 
@@ -21,6 +21,9 @@ pub enum Refusal {
         limits::MAX_RETRIES
     )]
     RetriesUsedUp,
+    /// Another run waits for it, or has waited for it: that one is retried (S3.6).
+    #[error("the run {0} started this one; retry that one")]
+    IsChild(RunId),
     /// The run has no such approval or call.
     #[error("the run has no such approval or call: {0}")]
     UnknownTarget(String),
@@ -98,6 +101,7 @@ impl Refusal {
             Refusal::Terminal(_) => "run.ended",
             Refusal::NotFailed(_) => "run.not_failed",
             Refusal::RetriesUsedUp => "run.retries_used_up",
+            Refusal::IsChild(_) => "run.is_child",
             Refusal::UnknownTarget(_) => "approval.not_found",
             Refusal::AlreadyDecided { .. } => "approval.already_decided",
             Refusal::Expired { .. } => "approval.expired",

@@ -70,6 +70,7 @@ async fn ls(context: &Context, client: &Client, args: ListRunsArgs) -> Result<Ex
         task_id: args.task.unwrap_or_default(),
         page_size: 0,
         page_token: String::new(),
+        parent_run_id: args.parent.unwrap_or_default(),
     };
     let fetch = async |page_size: u32, page_token: String| {
         let request = v1::ListRunsRequest {

@@ -133,6 +133,19 @@ pub(crate) fn details(run: &v1::Run, output: &Output) -> String {
     if !run.hint.is_empty() {
         add("hint", visible::line(&run.hint));
     }
+    if !run.parent_run_id.is_empty() {
+        let (parent, root) = (&run.parent_run_id, &run.root_run_id);
+        let text = if parent == root {
+            format!("a child of {}", visible::line(parent))
+        } else {
+            format!(
+                "a child of {}, below {}",
+                visible::line(parent),
+                visible::line(root)
+            )
+        };
+        add("tree", text);
+    }
     if !run.imported_from.is_empty() {
         add(
             "copy",

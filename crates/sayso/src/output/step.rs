@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use sayso_run::{
-    AssistantMessage, CallId, Completion, Failed, Step, ToolBlocked, ToolDenied, ToolOutcome,
-    ToolResult, ToolStarted, TriggerReceived,
+    AssistantMessage, CallId, Compaction, Completion, Failed, Step, ToolBlocked, ToolDenied,
+    ToolOutcome, ToolResult, ToolStarted, TriggerReceived,
 };
 use sayso_sdk::v1;
 
@@ -52,10 +52,15 @@ impl Teller {
 
     /// What a step says.
     pub(crate) fn tell(&mut self, step: &v1::RunStep) -> Said {
-        match decode(step) {
+        let mut said = match decode(step) {
             Some(decoded) => self.known(decoded, &step.actor),
             None => said(None, self.long(&step.content_json)),
+        };
+        if !step.advice.is_empty() {
+            let (code, advice) = (visible::line(&step.code), visible::line(&step.advice));
+            write!(said.text, "\n{code}: {advice}").expect(WRITES);
         }
+        said
     }
 
     fn known(&mut self, step: Step, actor: &str) -> Said {
@@ -141,6 +146,36 @@ impl Teller {
                     met.cap, met.spent
                 ),
             ),
+            Step::ChildStarted(child) => said(
+                None,
+                format!(
+                    "{} starts {}, a run of {}: {}",
+                    self.call(&child.call),
+                    child.child,
+                    child.agent,
+                    self.long(&child.input)
+                ),
+            ),
+            Step::ChildFinished(child) => said(
+                None,
+                format!(
+                    "{} ended ({}): {}",
+                    child.child,
+                    child.ended_by.as_str(),
+                    self.long(&child.content)
+                ),
+            ),
+            Step::Compaction(compaction) => self.compaction(&compaction),
+            Step::RetryScheduled(retry) => said(
+                Some(Tone::Waits),
+                format!(
+                    "{}: {}; retry {} is due at {}",
+                    retry.code.as_str(),
+                    visible::line(&retry.message),
+                    retry.attempt,
+                    retry.due_at
+                ),
+            ),
             Step::ModelFailover(failover) => said(
                 Some(Tone::Faint),
                 format!(
@@ -164,6 +199,18 @@ impl Teller {
                 )
             }
         }
+    }
+
+    fn compaction(&self, compaction: &Compaction) -> Said {
+        let (upto, tokens) = (compaction.upto, compaction.tokens);
+        let text = match &compaction.brief {
+            None => format!("results up to cycle {upto} are left out ({tokens} tokens)"),
+            Some(brief) => format!(
+                "a brief stands for the cycles up to {upto} ({tokens} tokens): {}",
+                self.long(brief)
+            ),
+        };
+        said(Some(Tone::Faint), text)
     }
 
     fn trigger(&self, trigger: &TriggerReceived) -> Said {

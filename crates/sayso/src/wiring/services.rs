@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use sayso_approval_hub::ApprovalHub;
+use sayso_driver::DelegationLimits;
 use sayso_executor::{Executor, ExecutorConfig, Parts};
 use sayso_gateway::{Gateway, GatewayConfig, GatewayParts};
 use sayso_models::Registry;
@@ -145,6 +146,10 @@ impl Services {
             config: ExecutorConfig {
                 name: self.executor_name(),
                 concurrency,
+                delegation: DelegationLimits {
+                    depth: self.config.executor.delegation_depth,
+                    live_children: self.config.executor.live_children,
+                },
                 tells_content: self.config.telemetry.content,
             },
         }))

@@ -46,6 +46,8 @@ pub(super) fn config(layers: Layers<'_>) -> Result<Config, ConfigErrors> {
             name: s.optional("name"),
             concurrency: s.required("concurrency"),
             tool_concurrency: s.required("tool_concurrency"),
+            delegation_depth: s.required("delegation_depth"),
+            live_children: s.required("live_children"),
         }),
         models: top.sections("models", model).into_iter().collect(),
         tiers: top.entries("tiers").into_iter().collect(),

@@ -194,6 +194,10 @@ pub struct Executor {
     pub concurrency: u32,
     /// Tool calls in flight at once.
     pub tool_concurrency: u32,
+    /// How many runs deep agents may start agents (S3.6).
+    pub delegation_depth: u32,
+    /// How many children of one run may be live at once (S3.6).
+    pub live_children: u32,
 }
 
 /// A model that agents can use.

@@ -1,4 +1,4 @@
-use sayso_driver::{Append, AppendError, LeaseChange};
+use sayso_driver::{Append, AppendError, LeaseChange, Written};
 use sayso_run::{Step, TriggerReceived};
 
 /// Refuses what no database should be asked to store: text with a NUL, and appends that contradict
@@ -35,6 +35,15 @@ pub(super) fn check(append: &Append) -> Result<(), AppendError> {
             return refuse("a timeline begins with `trigger_received`".into());
         }
     }
+    for child in &append.tree.children {
+        let begun = trigger_of(&child.first).and_then(|trigger| trigger.parent.as_deref());
+        if begun.is_none_or(|parent| parent.run != append.run) {
+            return refuse(format!(
+                "{} does not begin as a child of {}",
+                child.row.run, append.run
+            ));
+        }
+    }
     let bound = append.start_key.is_some() || append.not_after.is_some();
     if append.tick.is_some() && (append.expected > 0 || bound) {
         return refuse("a tick is taken by a start without a key and a deadline".into());
@@ -44,8 +53,13 @@ pub(super) fn check(append: &Append) -> Result<(), AppendError> {
 
 /// What started the run, of an append that makes it.
 pub(super) fn trigger(append: &Append) -> Option<&TriggerReceived> {
-    match append.steps.first().map(|written| &written.recorded.step) {
-        Some(Step::TriggerReceived(trigger)) => Some(trigger),
+    trigger_of(append.steps.first()?)
+}
+
+/// What started a run, of its first step.
+pub(super) fn trigger_of(first: &Written) -> Option<&TriggerReceived> {
+    match &first.recorded.step {
+        Step::TriggerReceived(trigger) => Some(trigger),
         _ => None,
     }
 }

@@ -21,6 +21,7 @@ use crate::open::SQLITE_BUSY;
 use crate::record::time;
 
 mod rows;
+mod tree;
 
 pub(crate) struct SqliteTarget {
     path: PathBuf,
@@ -121,6 +122,7 @@ impl SqliteTarget {
         rows::insert_feedback(connection, append)?;
         rows::insert_deliveries(connection, append)?;
         rows::add_usage(connection, append)?;
+        tree::change(connection, append)?;
         Ok(Some(epoch.unsigned_abs()))
     }
 

@@ -1,11 +1,12 @@
 //! Runs as lists and pages show them. Written only by the journal.
 
 mod actions;
+mod children;
 mod import;
 mod steps;
 mod verify;
 
-use sayso_driver::RunRow;
+use sayso_driver::{Lineage, RunRow};
 use sayso_run::{AgentName, EndedBy, Namespace, PrincipalId, RunId, Status, Timestamp, Usage};
 use sqlx::{AssertSqlSafe, FromRow};
 
@@ -31,6 +32,8 @@ pub struct RunFilter {
     pub ended_by: Option<EndedBy>,
     /// Asked for by this principal.
     pub requester: Option<PrincipalId>,
+    /// Started by this run (S3.6).
+    pub parent: Option<RunId>,
     /// Made at or after this time.
     pub since: Option<Timestamp>,
     /// Made before this time.
@@ -51,7 +54,8 @@ impl Store {
 const RUN: &str = "SELECT r.id, r.task, r.namespace, r.agent, r.revision, r.principal, r.trust, \
     t.input, t.source, t.trigger_name, r.imported_from, r.status, r.seq, r.ended_by, r.output, r.error_code, r.error_message, r.cycles, \
     r.retries, r.tokens_input, r.tokens_cached, r.tokens_output, r.cost, r.currency, r.created_at, r.updated_at, \
-    r.ended_at, r.expires_at, r.open_calls FROM runs r JOIN tasks t ON t.id = r.task \
+    r.ended_at, r.expires_at, r.open_calls, r.parent, r.root, t.parent AS parent_task, \
+    t.root AS root_task FROM runs r JOIN tasks t ON t.id = r.task \
     WHERE";
 
 /// That a run, whose id is given as well, is of the namespace `$1`. Written so that no index fits:
@@ -103,6 +107,7 @@ impl Runs<'_> {
         select.and_text("r.ended_by =", filter.ended_by.map(EndedBy::as_str));
         let requester = filter.requester.as_ref().map(PrincipalId::as_str);
         select.and_text("r.principal =", requester);
+        select.and_text("r.parent =", filter.parent.as_ref().map(RunId::as_str));
         select.and_int("r.created_at >=", filter.since.map(Timestamp::micros));
         select.and_int("r.created_at <", filter.until.map(Timestamp::micros));
         select.finish()?;
@@ -172,6 +177,10 @@ struct RunRecord {
     ended_at: Option<i64>,
     expires_at: Option<i64>,
     open_calls: i64,
+    parent: Option<String>,
+    root: Option<String>,
+    parent_task: Option<String>,
+    root_task: Option<String>,
 }
 
 impl RunRecord {
@@ -193,6 +202,17 @@ impl RunRecord {
             source: word(&self.source)?,
             trigger: self.trigger_name,
             imported_from: self.imported_from.map(name).transpose()?,
+            lineage: match (self.parent, self.parent_task, self.root, self.root_task) {
+                (Some(parent_run), Some(parent_task), Some(root_run), Some(root_task)) => {
+                    Some(Lineage {
+                        parent_run: name(parent_run)?,
+                        parent_task: name(parent_task)?,
+                        root_run: name(root_run)?,
+                        root_task: name(root_task)?,
+                    })
+                }
+                _ => None,
+            },
             status: status(&self.status)?,
             seq: count(self.seq)?,
             ended_by: self.ended_by.as_deref().map(word).transpose()?,

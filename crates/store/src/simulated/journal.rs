@@ -3,7 +3,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
 use sayso_driver::{Append, AppendError, Appended, LoadError, Loaded};
-use sayso_run::{RunId, RunState, Timestamp, WorkerId};
+use sayso_run::{ChildEnd, RunId, RunState, Timestamp, WorkerId};
 use thiserror::Error;
 
 use super::tables::{Disk, Tables, before};
@@ -198,6 +198,30 @@ impl Journal {
             .with(|tables, now| tables.abandoned(before(now, after), limit as usize)))
     }
 
+    /// Live runs that nobody holds and that have ends of children to take.
+    ///
+    /// # Errors
+    ///
+    /// As every question.
+    pub async fn waiting_parents(&self, limit: u32) -> Result<Vec<RunRef>, Away> {
+        self.ask().await?;
+        Ok(self
+            .disk
+            .with(|tables, _| tables.waiting_parents(limit as usize)))
+    }
+
+    /// Live runs whose parent has ended.
+    ///
+    /// # Errors
+    ///
+    /// As every question.
+    pub async fn parentless(&self, limit: u32) -> Result<Vec<RunRef>, Away> {
+        self.ask().await?;
+        Ok(self
+            .disk
+            .with(|tables, _| tables.parentless(limit as usize)))
+    }
+
     /// Moves published marks up.
     ///
     /// # Errors
@@ -239,6 +263,20 @@ impl sayso_driver::Journal for Journal {
     fn now(&self) -> Timestamp {
         let offset = self.offset.load(Ordering::Relaxed);
         Timestamp::from_micros(self.elapsed().saturating_add(offset))
+    }
+
+    async fn ended_children(&self, parent: &RunId) -> Result<Vec<ChildEnd>, LoadError> {
+        self.ask()
+            .await
+            .map_err(|Away(why)| LoadError::Unavailable(why))?;
+        Ok(self.disk.with(|tables, _| tables.ended_children(parent)))
+    }
+
+    async fn live_children(&self, parent: &RunId) -> Result<Vec<RunId>, LoadError> {
+        self.ask()
+            .await
+            .map_err(|Away(why)| LoadError::Unavailable(why))?;
+        Ok(self.disk.with(|tables, _| tables.live_children(parent)))
     }
 
     async fn catch_up(&self) -> Result<(), LoadError> {

@@ -8,7 +8,7 @@ use sayso_driver::{
 };
 use sayso_run::hooks::{Fault, planted};
 use sayso_run::{
-    ApprovalId, CallId, Money, Namespace, PrincipalId, RunId, Status, Timestamp, WorkerId,
+    ApprovalId, CallId, ChildEnd, Money, Namespace, PrincipalId, RunId, Status, Timestamp, WorkerId,
 };
 use uuid::Uuid;
 
@@ -53,6 +53,24 @@ pub struct Run {
     pub approvals: BTreeMap<ApprovalId, ApprovalRow>,
 }
 
+impl Run {
+    fn untouched(row: &RunRow) -> Self {
+        Self {
+            row: row.clone(),
+            epoch: 0,
+            worker: None,
+            lease_append: None,
+            last_lease: LeaseChange::None,
+            ready_at: None,
+            published: 0,
+            steps: Vec::new(),
+            commits: Vec::new(),
+            actions: BTreeMap::new(),
+            approvals: BTreeMap::new(),
+        }
+    }
+}
+
 /// A worker's row.
 #[derive(Debug, Clone)]
 pub struct WorkerRow {
@@ -71,6 +89,8 @@ pub struct Tables {
     pub workers: BTreeMap<WorkerId, WorkerRow>,
     /// Decisions as feedback; one an approval.
     pub feedback: BTreeMap<ApprovalId, FeedbackRow>,
+    /// Ends of children that wait to be taken, and by whom.
+    pub child_ends: BTreeMap<RunId, RunId>,
     /// Notifications.
     pub deliveries: BTreeMap<String, DeliveryRow>,
     /// What the answers of models cost so far, in millionths.
@@ -244,20 +264,10 @@ impl Tables {
             let stored = self.deliveries.entry(row.id.clone());
             stored.or_insert_with(|| row.clone());
         }
+        self.change_tree(append, now);
         let new = !self.runs.contains_key(id);
-        let run = self.runs.entry(id.clone()).or_insert_with(|| Run {
-            row: row.clone(),
-            epoch: 0,
-            worker: None,
-            lease_append: None,
-            last_lease: LeaseChange::None,
-            ready_at: None,
-            published: 0,
-            steps: Vec::new(),
-            commits: Vec::new(),
-            actions: BTreeMap::new(),
-            approvals: BTreeMap::new(),
-        });
+        let run = self.runs.entry(id.clone());
+        let run = run.or_insert_with(|| Run::untouched(row));
         run.row = row.clone();
         run.last_lease = append.lease.clone();
         let code = lease_code(append);
@@ -306,6 +316,74 @@ impl Tables {
             stored.escalates_at = approval.escalates_at;
         }
         run.epoch
+    }
+
+    fn change_tree(&mut self, append: &Append, now: Timestamp) {
+        for child in &append.tree.children {
+            let mut run = Run::untouched(&child.row);
+            run.ready_at = Some(child.row.created_at);
+            run.steps.push(child.first.clone());
+            run.commits.push(Commit {
+                append: append.id,
+                at: now,
+            });
+            self.touched.push(child.row.run.clone());
+            self.runs.insert(child.row.run.clone(), run);
+        }
+        if let Some(parent) = &append.tree.ends_child_of {
+            self.child_ends.insert(append.run.clone(), parent.clone());
+        }
+        for child in &append.tree.taken {
+            self.child_ends.remove(child);
+        }
+    }
+
+    /// The ends of a run's children that it has not taken.
+    pub(super) fn ended_children(&self, parent: &RunId) -> Vec<ChildEnd> {
+        let ends = self.child_ends.iter().filter(|(_, of)| *of == parent);
+        let ends = ends.filter_map(|(child, _)| {
+            let row = &self.runs.get(child)?.row;
+            Some(ChildEnd {
+                run: child.clone(),
+                ended_by: row.ended_by?,
+                text: row
+                    .output
+                    .clone()
+                    .or_else(|| row.error_message.clone())
+                    .unwrap_or_default(),
+                trust: row.trust,
+            })
+        });
+        ends.collect()
+    }
+
+    /// The children of a run that have not ended.
+    pub(super) fn live_children(&self, parent: &RunId) -> Vec<RunId> {
+        let live = self.runs.values().filter(|run| {
+            let of = run.row.lineage.as_ref();
+            run.row.ended_at.is_none() && of.is_some_and(|of| of.parent_run == *parent)
+        });
+        live.map(|run| run.row.run.clone()).collect()
+    }
+
+    /// Live runs that nobody holds and that have ends of children to take.
+    pub(super) fn waiting_parents(&self, limit: usize) -> Vec<RunRef> {
+        let parents = self.child_ends.values().filter_map(|id| self.runs.get(id));
+        let waiting = parents
+            .filter(|run| run.row.ended_at.is_none() && run.worker.is_none() && !self.paused);
+        waiting.take(limit).map(reference).collect()
+    }
+
+    /// Live runs whose parent has ended.
+    pub(super) fn parentless(&self, limit: usize) -> Vec<RunRef> {
+        let live = self.runs.values().filter(|run| run.row.ended_at.is_none());
+        let parentless = live.filter(|run| {
+            let parent = run.row.lineage.as_ref().map(|of| &of.parent_run);
+            parent
+                .and_then(|id| self.runs.get(id))
+                .is_some_and(|parent| parent.row.ended_at.is_some())
+        });
+        parentless.take(limit).map(reference).collect()
     }
 
     pub(super) fn find(&self, append: &Append, now: Timestamp) -> Finding {

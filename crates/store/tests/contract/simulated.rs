@@ -8,7 +8,7 @@ use sayso_driver::{
     ActionRow, Append, AppendError, Appended, ApprovalRow, ApprovalStatus, LoadError, Loaded,
     RunRow,
 };
-use sayso_run::{ApprovalId, RunId, StoredLink, Timestamp, WorkerId, verify};
+use sayso_run::{ApprovalId, ChildEnd, RunId, StoredLink, Timestamp, WorkerId, verify};
 use sayso_store::hooks::{Hook, Then, Window};
 use sayso_store::simulated::{After, Before, Calm, Disk, Journal, Later, Weather};
 use sayso_store::{RunRef, StoreConfig, Worker};
@@ -116,6 +116,14 @@ impl sayso_driver::Journal for SimulatedStore {
         self.journal.now()
     }
 
+    async fn ended_children(&self, parent: &RunId) -> Result<Vec<ChildEnd>, LoadError> {
+        self.journal.ended_children(parent).await
+    }
+
+    async fn live_children(&self, parent: &RunId) -> Result<Vec<RunId>, LoadError> {
+        self.journal.live_children(parent).await
+    }
+
     async fn catch_up(&self) -> Result<(), LoadError> {
         self.journal.catch_up().await
     }
@@ -162,6 +170,14 @@ impl Ledger for SimulatedStore {
 
     async fn abandoned(&self, after: Duration, limit: u32) -> Vec<RunRef> {
         self.journal.abandoned(after, limit).await.unwrap()
+    }
+
+    async fn waiting_parents(&self, limit: u32) -> Vec<RunRef> {
+        self.journal.waiting_parents(limit).await.unwrap()
+    }
+
+    async fn parentless(&self, limit: u32) -> Vec<RunRef> {
+        self.journal.parentless(limit).await.unwrap()
     }
 
     async fn mark_published(&self, marks: Vec<(RunId, u64)>) {

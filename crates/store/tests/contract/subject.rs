@@ -42,6 +42,8 @@ pub(crate) trait Ledger: Journal + Clone {
     async fn expired(&self, limit: u32) -> Vec<RunRef>;
     async fn unpublished(&self, older_than: Duration, limit: u32) -> Vec<RunRef>;
     async fn abandoned(&self, after: Duration, limit: u32) -> Vec<RunRef>;
+    async fn waiting_parents(&self, limit: u32) -> Vec<RunRef>;
+    async fn parentless(&self, limit: u32) -> Vec<RunRef>;
     async fn mark_published(&self, marks: Vec<(RunId, u64)>);
     async fn set_clock_offset(&self, micros: i64);
     async fn row(&self, run: &RunId) -> Option<RunRow>;
@@ -114,6 +116,14 @@ impl Ledger for Store {
 
     async fn abandoned(&self, after: Duration, limit: u32) -> Vec<RunRef> {
         self.sweep().abandoned(after, limit).await.unwrap()
+    }
+
+    async fn waiting_parents(&self, limit: u32) -> Vec<RunRef> {
+        self.sweep().waiting_parents(limit).await.unwrap()
+    }
+
+    async fn parentless(&self, limit: u32) -> Vec<RunRef> {
+        self.sweep().parentless(limit).await.unwrap()
     }
 
     async fn mark_published(&self, marks: Vec<(RunId, u64)>) {

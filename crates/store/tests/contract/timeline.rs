@@ -2,7 +2,7 @@
 
 use sayso_driver::{
     ActionRow, Append, AppendError, Appended, ApprovalRow, ApprovalStatus, FeedbackRow, Journal,
-    LeaseChange, RunRow, StartKey, Written,
+    LeaseChange, RunRow, StartKey, Tree, Written,
 };
 use sayso_run::{
     ActionStatus, Actor, AgentName, ApprovalId, CallDigest, CallId, ChainKey, ChainKeys, Digest,
@@ -64,6 +64,7 @@ impl Timeline {
                 source: Source::Start,
                 trigger: None,
                 imported_from: None,
+                lineage: None,
                 input: format!("Do {name}."),
                 status: Status::Pending,
                 seq: 0,
@@ -102,6 +103,7 @@ impl Timeline {
             idempotency: None,
             trigger: None,
             tick: None,
+            parent: None,
             traceparent: Some("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".into()),
         });
         let mut append = self.next(at, LeaseChange::None, vec![trigger]);
@@ -155,6 +157,7 @@ impl Timeline {
             deliveries: Vec::new(),
             usage: Vec::new(),
             published: None,
+            tree: Tree::default(),
             start_key: None,
             tick: None,
             id: Uuid::now_v7(),

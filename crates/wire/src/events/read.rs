@@ -8,6 +8,7 @@ use serde_json::value::RawValue;
 use thiserror::Error;
 
 use super::ApprovalChange;
+use crate::step::wrong;
 use crate::v1;
 
 /// A message that is not one of our events. The reader catches up from the database.
@@ -126,7 +127,10 @@ fn told(seq: u64, body: &[u8]) -> Result<Told, BadEvent> {
     let body: Body<'_> = serde_json::from_slice(body).map_err(BadEvent::Body)?;
     let status = Status::parse(body.status).ok_or(BadEvent::Field("status"))?;
     let at = body.at.parse().map_err(|_| BadEvent::Field("at"))?;
+    let (code, advice) = wrong(&body.kind, body.content.get());
     let step = v1::RunStep {
+        code,
+        advice,
         sequence: seq,
         at: Some(at),
         actor: body.actor.into_owned(),

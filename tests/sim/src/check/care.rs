@@ -36,7 +36,7 @@ impl Checker {
                 None => Holder::Nobody,
                 Some(worker) => holder(world, tables, run, worker),
             };
-            cared_for(state, stored, holder)
+            cared_for(state, stored, holder, has_children(tables, run))
         });
         if let Err(promise) = checked {
             world.kernel.broken(format!("{run}: {promise}"));
@@ -61,12 +61,27 @@ fn holder(world: &World, tables: &Tables, run: &RunId, worker: &WorkerId) -> Hol
     }
 }
 
-fn cared_for(state: &RunState, stored: &Run, holder: Holder) -> Broken {
+/// Whether something will come of a run's children: one lives, or its end waits to be taken.
+fn has_children(tables: &Tables, run: &RunId) -> bool {
+    let mut runs = tables.runs.values();
+    let lives = runs.any(|child| {
+        let parent = child.row.lineage.as_ref().map(|of| &of.parent_run);
+        parent == Some(run) && child.row.ended_at.is_none()
+    });
+    lives || tables.child_ends.values().any(|parent| parent == run)
+}
+
+fn cared_for(state: &RunState, stored: &Run, holder: Holder, has_children: bool) -> Broken {
     match (state.next(), holder) {
         (Next::Done, _)
         | (Next::Wait(WaitFor::Approval { .. } | WaitFor::Input), _)
         | (_, Holder::Drives | Holder::Lost) => Ok(()),
-        (Next::Owed(_), Holder::Nobody) if stored.ready_at.is_some() => Ok(()),
+        (Next::Wait(WaitFor::Child), Holder::Nobody) if has_children => Ok(()),
+        (Next::Owed(_) | Next::Wait(WaitFor::Retry { .. }), Holder::Nobody)
+            if stored.ready_at.is_some() =>
+        {
+            Ok(())
+        }
         (next, holder) => Err(format!(
             "nobody will go on: {next:?}, ready at {:?}, {holder:?} at epoch {}",
             stored.ready_at, stored.epoch

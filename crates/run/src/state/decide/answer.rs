@@ -1,12 +1,15 @@
+use std::time::Duration;
+
 use super::{Answer, Caused, ModelFailure};
 use crate::actor::Actor;
-use crate::digest::Fingerprint;
+use crate::digest::{Digest, Fingerprint};
+use crate::failure::FailureCode;
 use crate::id::CallId;
 use crate::limits;
 use crate::state::{Effect, Next, Phase, Refusal, RunState};
 use crate::step::{
-    AssistantMessage, Completion, DenyCause, EndedBy, Failed, RepeatLoop, SpendingCap, Step,
-    ToolCall, ToolOutcome, ToolResult,
+    AssistantMessage, Completion, DenyCause, EndedBy, Failed, RepeatLoop, RetryScheduled,
+    SpendingCap, Step, ToolCall, ToolOutcome, ToolResult,
 };
 use crate::time::Timestamp;
 
@@ -15,7 +18,12 @@ impl RunState {
     /// that the model has not seen.
     pub(super) fn answered(&self, answer: Answer, now: Timestamp) -> Result<Caused, Refusal> {
         self.check_live()?;
-        if answer.cycle != self.cycles + 1 || answer.seen > self.head.seq || self.tools.is_none() {
+        if answer.cycle != self.cycles + 1
+            || answer.seen > self.head.seq
+            || answer.seen < self.resumed_seq
+            || self.tools.is_none()
+            || self.scheduled.is_some()
+        {
             return Err(Refusal::Stale("the answer is to another request"));
         }
         let mut caused: Caused = answer
@@ -77,7 +85,7 @@ impl RunState {
         }
         self.unseen.iter().any(|(seq, _)| *seq > seen)
             || self.calls.iter().any(|call| match &call.phase {
-                Phase::Cleared | Phase::Started { .. } | Phase::Proposed => true,
+                Phase::Cleared | Phase::Started { .. } | Phase::Delegated | Phase::Proposed => true,
                 Phase::Finished(finished) => call.placeheld.is_none() && finished.seq > seen,
                 Phase::Held | Phase::Asked | Phase::Unknown { .. } => false,
             })
@@ -173,7 +181,7 @@ impl RunState {
         now: Timestamp,
     ) -> Result<Caused, Refusal> {
         self.check_live()?;
-        if failure.cycle != self.cycles + 1 {
+        if failure.cycle != self.cycles + 1 || self.scheduled.is_some() {
             return Err(Refusal::Stale("the failure is of another request"));
         }
         let mut caused: Caused = failure
@@ -187,6 +195,14 @@ impl RunState {
                 failure.message
             );
             caused.extend(self.closing(EndedBy::ProviderBilling, output, self.usage, now));
+        } else if let Some(due_at) = self.next_retry(&failure.code, now) {
+            let scheduled = RetryScheduled {
+                attempt: self.retries + 1,
+                due_at,
+                code: failure.code,
+                message: failure.message,
+            };
+            caused.push((Actor::System, Step::RetryScheduled(scheduled)));
         } else {
             caused.extend(self.close_open(DenyCause::RunEnded, &Actor::System, None));
             let failed = Failed {
@@ -197,6 +213,26 @@ impl RunState {
             caused.push((Actor::System, Step::Failed(failed)));
         }
         Ok(caused)
+    }
+}
+
+impl RunState {
+    /// When the run is retried by itself, if it is (S1.6): only a failure that passes counts, and of
+    /// an answer that was never given no tool has run.
+    fn next_retry(&self, code: &FailureCode, now: Timestamp) -> Option<Timestamp> {
+        let passes = code.as_str() == FailureCode::PROVIDER_UNAVAILABLE;
+        let left = self.automatic_retries < limits::MAX_AUTOMATIC_RETRIES
+            && self.retries < limits::MAX_RETRIES;
+        (passes && left).then(|| now.plus(self.retry_delay()))
+    }
+
+    /// The core knows no chance: the run's id and the retry's number stand for it.
+    fn retry_delay(&self) -> Duration {
+        let retry = self.automatic_retries;
+        let drawn = Digest::of_parts(&[self.run.as_str().as_bytes(), &retry.to_be_bytes()]);
+        let [high, low, ..] = *drawn.as_bytes();
+        let eighths = 3.0 + f64::from(u16::from_be_bytes([high, low])) / f64::from(u16::MAX) * 2.0;
+        (limits::FIRST_RETRY_DELAY * 2_u32.pow(retry)).mul_f64(eighths / 4.0)
     }
 }
 

@@ -1,3 +1,4 @@
+use super::delegate::delegated;
 use super::{Caused, Judgement, Ruling, ToolOutput};
 use crate::actor::Actor;
 use crate::id::{ApprovalId, CallId, WorkerId};
@@ -5,8 +6,8 @@ use crate::origin::ArgumentOrigin;
 use crate::quorum::Quorum;
 use crate::state::{Call, Phase, Refusal, RunState};
 use crate::step::{
-    AwaitingApproval, AwaitingInput, DenyCause, Escalated, Marks, Step, ToolBlocked, ToolDenied,
-    ToolOutcome, ToolResult, ToolStarted, Trust, TrustLowered,
+    AwaitingApproval, AwaitingInput, DenyCause, Escalated, Marks, Retried, Step, ToolBlocked,
+    ToolDenied, ToolOutcome, ToolResult, ToolStarted, Trust, TrustLowered,
 };
 use crate::summary::summarise;
 use crate::time::Timestamp;
@@ -41,6 +42,10 @@ impl RunState {
                 Ruling::Allow { rule, marks } => {
                     let lowered = self.trust_after(&started);
                     started.extend(start(call, worker, marks, Some(rule), lowered));
+                }
+                Ruling::Delegate { rule, child } => {
+                    let trust = self.trust_after(&started);
+                    started.push(delegated(&self.run, call, child, Some(rule), trust));
                 }
                 Ruling::Ask {
                     rule,
@@ -228,6 +233,7 @@ impl RunState {
             | Phase::Held
             | Phase::Asked
             | Phase::Started { .. }
+            | Phase::Delegated
             | Phase::Unknown { .. }
             | Phase::Finished(_) => Err(Refusal::CallNotOpen {
                 call: id,
@@ -277,21 +283,13 @@ impl RunState {
             | Phase::Asked
             | Phase::Cleared
             | Phase::Started { .. }
+            | Phase::Delegated
             | Phase::Unknown { .. }
             | Phase::Finished(_) => Err(Refusal::CallNotOpen {
                 call: output.call,
                 why: "this worker has not sent it, or it has its result",
             }),
         }
-    }
-
-    /// What time brings: approvals that have passed theirs, and groups that may decide from now on.
-    pub(super) fn passes(&self, now: Timestamp) -> Caused {
-        let mut caused = self.expired(now);
-        if self.end.is_none() {
-            caused.extend(self.widened(now));
-        }
-        caused
     }
 
     /// The groups that are let in by now and were not before (S6.12).
@@ -314,19 +312,28 @@ impl RunState {
         })
     }
 
-    /// Every approval that has passed its time counts as denied (S6.8).
-    pub(super) fn expired(&self, now: Timestamp) -> Caused {
+    /// What time alone brings: every approval that has passed its time counts as denied (S6.8), and
+    /// an automatic retry that is due begins (S1.6).
+    pub(super) fn ticked(&self, now: Timestamp) -> Caused {
         if self.end.is_some() {
             return Caused::new();
         }
+        let due = self.scheduled.filter(|(_, due_at)| *due_at <= now);
+        let retried = due.map(|(attempt, _)| (Actor::System, Step::Retried(Retried { attempt })));
+        self.expired(now)
+            .chain(self.widened(now))
+            .chain(retried)
+            .collect()
+    }
+
+    fn expired(&self, now: Timestamp) -> impl Iterator<Item = (Actor, Step)> {
         self.held()
-            .filter(|call| {
+            .filter(move |call| {
                 call.approval
                     .as_ref()
                     .is_some_and(|approval| approval.expires_at <= now)
             })
             .map(|call| (Actor::System, deny(call, DenyCause::Timeout, None, None)))
-            .collect()
     }
 
     /// Every call that has not been sent is closed.

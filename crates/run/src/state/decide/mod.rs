@@ -6,6 +6,8 @@
 
 mod answer;
 mod calls;
+mod compact;
+mod delegate;
 mod people;
 mod worker;
 
@@ -15,13 +17,15 @@ use std::time::Duration;
 use super::{Refusal, RunState};
 use crate::actor::Actor;
 use crate::digest::Digest;
-use crate::id::{ApprovalId, CallId, PrincipalId, RunId, ToolSetId, WorkerId};
+use crate::id::{
+    AgentName, ApprovalId, CallId, PrincipalId, RevisionId, RunId, ToolSetId, WorkerId,
+};
 use crate::money::Money;
 use crate::origin::ArgumentOrigin;
 use crate::quorum::{OpenVote, Quorum};
 use crate::step::{
-    IdempotencyKey, Marks, ModelFailover, Source, SpendingCap, Step, Thinking, ToolOutcome,
-    TriggerReceived, Usage, Verdict,
+    Compaction, CompactionKind, EndedBy, IdempotencyKey, Marks, ModelFailover, Source, SpendingCap,
+    Step, Thinking, ToolOutcome, TriggerReceived, Trust, Usage, Verdict,
 };
 use crate::time::Timestamp;
 use crate::{failure::FailureCode, limits};
@@ -73,6 +77,39 @@ pub enum Input {
         call: CallId,
         /// Names role and operation, for the model.
         message: String,
+    },
+    /// An approved call of `start_agent` becomes a run of its own (S3.6).
+    Delegate {
+        /// The call.
+        call: CallId,
+        /// The new run.
+        child: NewChild,
+    },
+    /// A run that this one started has ended.
+    ChildEnded(ChildEnd),
+    /// The run that started this one has ended, so nobody waits for it any more.
+    ParentEnded,
+    /// The content of older results is taken out of the conversation (S4.4).
+    Prune {
+        /// The last turn that is concerned.
+        upto: u32,
+        /// Tokens of the request that was too large.
+        tokens: u64,
+    },
+    /// A brief takes the place of older turns (S4.4).
+    Brief {
+        /// The last turn that it stands for.
+        upto: u32,
+        /// Tokens of the request that was too large.
+        tokens: u64,
+        /// The brief.
+        text: String,
+        /// The model that wrote it.
+        model: String,
+        /// Its tokens.
+        usage: Usage,
+        /// What it costs.
+        cost: Option<Money>,
     },
     /// What came of a sent call.
     Output(ToolOutput),
@@ -131,6 +168,10 @@ impl Start {
             Source::Start => Actor::Principal(self.trigger.principal.clone()),
             // Nobody asked now; the principal is who stands behind the trigger (S6.10).
             Source::Cron | Source::Webhook => Actor::System,
+            Source::Agent => match &self.trigger.parent {
+                Some(parent) => Actor::Agent(parent.agent.clone()),
+                None => return Err(Refusal::Stale("no agent started it")),
+            },
         };
         Ok((actor, Step::TriggerReceived(self.trigger.clone())))
     }
@@ -208,6 +249,13 @@ pub enum Ruling {
         /// What its tool is marked with.
         marks: Marks,
     },
+    /// It starts another agent at once (S3.6).
+    Delegate {
+        /// The rule or setting that allowed it.
+        rule: String,
+        /// The new run.
+        child: NewChild,
+    },
     /// A person decides.
     Ask {
         /// The rule or setting that asked.
@@ -243,6 +291,30 @@ pub enum Ruling {
         /// Names role and operation, for the model.
         message: String,
     },
+}
+
+/// A run that a call of `start_agent` becomes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewChild {
+    /// Its agent.
+    pub agent: AgentName,
+    /// The agent's revision now.
+    pub revision: RevisionId,
+    /// What it is asked.
+    pub input: String,
+}
+
+/// How a run that another one started has ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChildEnd {
+    /// The run.
+    pub run: RunId,
+    /// What ended it.
+    pub ended_by: EndedBy,
+    /// Its output, or the message of its failure.
+    pub text: String,
+    /// How far it was trusted in the end.
+    pub trust: Trust,
 }
 
 /// What came of a sent call.
@@ -345,6 +417,26 @@ impl RunState {
                 worker,
                 marks,
             } => self.executes(call, worker, marks),
+            Input::Delegate { call, child } => self.delegates(call, child),
+            Input::ChildEnded(end) => self.child_ended(end),
+            Input::ParentEnded => self.parent_ended(),
+            Input::Prune { upto, tokens } => self.prunes(upto, tokens),
+            Input::Brief {
+                upto,
+                tokens,
+                text,
+                model,
+                usage,
+                cost,
+            } => self.takes_brief(Compaction {
+                kind: CompactionKind::Brief,
+                upto,
+                tokens,
+                brief: Some(text),
+                model: Some(model),
+                usage,
+                cost,
+            }),
             Input::OverCeiling { call, message } => self.over_ceiling(call, message),
             Input::Output(output) => self.output_of(output),
             Input::Fail { code, message } => self.fails(code, message),
@@ -358,7 +450,7 @@ impl RunState {
                 idempotency,
             } => self.cancels(by, reason, idempotency),
             Input::Retry { by } => self.retries_by(by),
-            Input::Tick => Ok(self.passes(now)),
+            Input::Tick => Ok(self.ticked(now)),
         }
     }
 

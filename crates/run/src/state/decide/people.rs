@@ -317,8 +317,11 @@ impl RunState {
         Ok(caused)
     }
 
-    /// Only a failed run, at most five times (S1.5).
+    /// Only a failed run, at most five times (S1.5), and no child: its end is its parent's matter.
     pub(super) fn retries_by(&self, by: PrincipalId) -> Result<Caused, Refusal> {
+        if let Some(parent) = &self.trigger.parent {
+            return Err(Refusal::IsChild(parent.run.clone()));
+        }
         match self.end {
             Some(End::Failed(_)) if self.retries < limits::MAX_RETRIES => Ok(vec![(
                 Actor::Principal(by),

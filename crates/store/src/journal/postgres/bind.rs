@@ -3,13 +3,13 @@
 use sayso_driver::{
     ActionRow, Append, ApprovalRow, DeliveryRow, FeedbackRow, RunRow, TakenTick, UsageRow, Written,
 };
-use sayso_run::{Money, TriggerReceived};
+use sayso_run::{Money, Parent, RunId, TriggerReceived};
 use sqlx::Arguments;
 use sqlx::error::BoxDynError;
 use sqlx::postgres::{PgArguments, PgBindIterExt};
 
 use super::statement::Shape;
-use crate::journal::check::trigger;
+use crate::journal::check::{trigger, trigger_of};
 use crate::journal::deciders::{deciders, groups, origins};
 use crate::journal::int;
 use crate::journal::lease::{claimer, holder, keeps_ready, lease_code, lease_epoch, published};
@@ -65,6 +65,15 @@ pub(super) fn bind(shape: Shape, places: &[Place<'_>]) -> Result<PgArguments, Bo
     }
     if shape.usage {
         usage(&mut arguments, places)?;
+    }
+    if shape.children {
+        children(&mut arguments, places)?;
+    }
+    if shape.ends {
+        ends(&mut arguments, places)?;
+    }
+    if shape.taken {
+        taken(&mut arguments, places)?;
     }
     Ok(arguments)
 }
@@ -210,20 +219,89 @@ fn usage(arguments: &mut PgArguments, places: &[Place<'_>]) -> Result<(), BoxDyn
     Ok(())
 }
 
-fn steps(arguments: &mut PgArguments, places: &[Place<'_>]) -> Result<(), BoxDynError> {
-    let rows: Vec<Of<'_, (&Written, String)>> = places
+fn children(arguments: &mut PgArguments, places: &[Place<'_>]) -> Result<(), BoxDynError> {
+    let rows: Vec<Of<'_, (&RunRow, &TriggerReceived, &Parent)>> = places
         .iter()
         .flat_map(|&Place { member, append }| {
-            append.steps.iter().map(move |step| Of {
-                member,
-                append,
-                row: (step, step.recorded.actor.to_string()),
+            let children = append.tree.children.iter();
+            children.filter_map(move |child| {
+                let trigger = trigger_of(&child.first)?;
+                let row = (&child.row, trigger, trigger.parent.as_deref()?);
+                Some(Of {
+                    member,
+                    append,
+                    row,
+                })
             })
         })
         .collect();
     columns!(arguments, rows, |of| [
         of.member,
+        of.row.0.task.as_str(),
+        of.row.0.run.as_str(),
+        of.row.0.namespace.as_str(),
+        of.row.0.agent.as_str(),
+        of.row.1.source.as_str(),
+        of.row.0.input.as_str(),
+        of.row.0.principal.as_str(),
+        of.row.1.trust.as_str(),
+        of.row.1.traceparent.as_deref(),
+        of.row.0.created_at.micros(),
+        of.row.2.task.as_str(),
+        of.row.2.root_task.as_str(),
+    ]);
+    columns!(arguments, rows, |of| [
+        of.member,
+        of.row.0.run.as_str(),
+        of.row.0.task.as_str(),
+        of.row.0.namespace.as_str(),
+        of.row.0.agent.as_str(),
+        of.row.0.revision.as_str(),
+        of.row.0.principal.as_str(),
+        of.row.0.trust.as_str(),
+        of.row.0.status.as_str(),
+        of.row.0.created_at.micros(),
+        of.row.0.updated_at.micros(),
+        of.row.0.created_at.micros(),
+        of.row.2.run.as_str(),
+        of.row.2.root_run.as_str(),
+    ]);
+    Ok(())
+}
+
+fn ends(arguments: &mut PgArguments, places: &[Place<'_>]) -> Result<(), BoxDynError> {
+    let rows: Vec<Of<'_, &RunId>> = rows_of(places, |append| append.tree.ends_child_of.as_slice());
+    columns!(arguments, rows, |of| [
+        of.member,
         of.append.run.as_str(),
+        of.row.as_str(),
+    ]);
+    Ok(())
+}
+
+fn taken(arguments: &mut PgArguments, places: &[Place<'_>]) -> Result<(), BoxDynError> {
+    let rows: Vec<Of<'_, &RunId>> = rows_of(places, |append| &append.tree.taken);
+    columns!(arguments, rows, |of| [of.member, of.row.as_str()]);
+    Ok(())
+}
+
+fn steps(arguments: &mut PgArguments, places: &[Place<'_>]) -> Result<(), BoxDynError> {
+    let rows: Vec<Of<'_, (&Written, String, &RunId)>> = places
+        .iter()
+        .flat_map(|&Place { member, append }| {
+            let own = append.steps.iter().map(|step| (step, &append.run));
+            let children = append.tree.children.iter();
+            let firsts = children.map(|child| (&child.first, &child.row.run));
+            own.chain(firsts).map(move |(step, run)| Of {
+                member,
+                append,
+                row: (step, step.recorded.actor.to_string(), run),
+            })
+        })
+        .collect();
+    columns!(arguments, rows, |of| [
+        of.member,
+        of.row.2.as_str(),
         int(of.row.0.recorded.seq),
         of.row.0.recorded.at.micros(),
         of.row.1.as_str(),

@@ -26,6 +26,9 @@ pub(super) struct Shape {
     pub(super) feedback: bool,
     pub(super) deliveries: bool,
     pub(super) usage: bool,
+    pub(super) children: bool,
+    pub(super) ends: bool,
+    pub(super) taken: bool,
 }
 
 impl Shape {
@@ -41,6 +44,9 @@ impl Shape {
             shape.feedback |= !append.feedback.is_empty();
             shape.deliveries |= !append.deliveries.is_empty();
             shape.usage |= !append.usage.is_empty();
+            shape.children |= !append.tree.children.is_empty();
+            shape.ends |= append.tree.ends_child_of.is_some();
+            shape.taken |= !append.tree.taken.is_empty();
         }
         shape
     }
@@ -236,6 +242,58 @@ const USAGE: &Columns = &[
     ("tokens_output", INT),
 ];
 
+/// Tasks of runs that begin with the append of another one.
+const CHILD_TASKS: &Columns = &[
+    ("member", INT),
+    ("id", TEXT),
+    ("run", TEXT),
+    ("namespace", TEXT),
+    ("agent", TEXT),
+    ("source", TEXT),
+    ("input", TEXT),
+    ("principal", TEXT),
+    ("trust", TEXT),
+    ("traceparent", TEXT),
+    ("created_at", INT),
+    ("parent", TEXT),
+    ("root", TEXT),
+];
+
+/// Those runs.
+const CHILD_RUNS: &Columns = &[
+    ("member", INT),
+    ("id", TEXT),
+    ("task", TEXT),
+    ("namespace", TEXT),
+    ("agent", TEXT),
+    ("revision", TEXT),
+    ("principal", TEXT),
+    ("trust", TEXT),
+    ("status", TEXT),
+    ("created_at", INT),
+    ("updated_at", INT),
+    ("ready_at", INT),
+    ("parent", TEXT),
+    ("root", TEXT),
+];
+
+/// What a run that nobody has touched yet has in the other columns.
+const UNTOUCHED: &Columns = &[
+    ("seq", "1"),
+    ("cycles", "0"),
+    ("retries", "0"),
+    ("tokens_input", "0"),
+    ("tokens_cached", "0"),
+    ("tokens_output", "0"),
+    ("open_calls", "0"),
+    ("epoch", "0"),
+    ("published", "0"),
+];
+
+const CHILD_ENDS: &Columns = &[("member", INT), ("child", TEXT), ("parent", TEXT)];
+
+const TAKEN: &Columns = &[("member", INT), ("child", TEXT)];
+
 /// Moves published marks up.
 pub(super) const MARK: &str = "UPDATE runs r SET published = LEAST(u.seq, r.seq) \
      FROM UNNEST($1::text[], $2::bigint[]) AS u(id, seq) \
@@ -268,6 +326,18 @@ impl Text {
     /// A table that is written for the good members, after the columns' own name `member`.
     /// `fixed` are columns that are the same in every row, and their SQL.
     fn insert(&mut self, table: &str, columns: &Columns, fixed: &Columns, on_conflict: &str) {
+        self.insert_as(&format!("new_{table}"), table, columns, fixed, on_conflict);
+    }
+
+    /// The same under another name, for a table that is written twice.
+    fn insert_as(
+        &mut self,
+        name: &str,
+        table: &str,
+        columns: &Columns,
+        fixed: &Columns,
+        on_conflict: &str,
+    ) {
         let stored = &columns[1..];
         let (mut into, mut from) = (names(stored, ""), names(stored, "u."));
         for (column, value) in fixed {
@@ -276,7 +346,7 @@ impl Text {
         }
         write!(
             self.sql,
-            ", new_{table} AS (INSERT INTO {table} ({into}) SELECT {from} FROM "
+            ", {name} AS (INSERT INTO {table} ({into}) SELECT {from} FROM "
         )
         .expect("strings grow");
         self.unnest(columns);
@@ -355,6 +425,25 @@ pub(super) fn text(shape: Shape) -> String {
     }
     if shape.usage {
         usage(&mut text);
+    }
+    if shape.children {
+        text.insert_as("child_tasks", "tasks", CHILD_TASKS, &[], "");
+        text.insert_as("child_runs", "runs", CHILD_RUNS, UNTOUCHED, "");
+    }
+    if shape.ends {
+        text.insert(
+            "child_ends",
+            CHILD_ENDS,
+            &[],
+            " ON CONFLICT (child) DO NOTHING",
+        );
+    }
+    if shape.taken {
+        text.push(", gone AS (DELETE FROM child_ends c USING (SELECT * FROM ");
+        text.unnest(TAKEN);
+        text.push(
+            ") u WHERE c.child = u.child AND u.member = ANY(ARRAY(SELECT member FROM good)))",
+        );
     }
     text.push(" SELECT member, epoch FROM good");
     text.sql

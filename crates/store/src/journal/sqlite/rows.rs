@@ -1,8 +1,9 @@
 //! The one-row statements.
 
 use rusqlite::{Connection, Result, params};
-use sayso_driver::{Append, TakenTick};
-use sayso_run::Money;
+use sayso_driver::{Append, TakenTick, Written};
+use sayso_run::{Money, RunId};
+use uuid::Uuid;
 
 use crate::journal::deciders::{deciders, groups, origins};
 use crate::journal::int;
@@ -102,14 +103,23 @@ pub(super) fn take_tick(connection: &Connection, tick: &TakenTick) -> Result<boo
 }
 
 pub(super) fn insert_steps(connection: &Connection, append: &Append) -> Result<()> {
-    if append.steps.is_empty() {
+    insert_steps_of(connection, &append.run, &append.steps, append.id)
+}
+
+pub(super) fn insert_steps_of(
+    connection: &Connection,
+    run: &RunId,
+    steps: &[Written],
+    append: Uuid,
+) -> Result<()> {
+    if steps.is_empty() {
         return Ok(());
     }
     let mut statement = connection.prepare_cached(STEP)?;
-    for step in &append.steps {
+    for step in steps {
         let recorded = &step.recorded;
         statement.execute(params![
-            append.run.as_str(),
+            run.as_str(),
             int(recorded.seq),
             recorded.at.micros(),
             recorded.actor.to_string(),
@@ -124,7 +134,7 @@ pub(super) fn insert_steps(connection: &Connection, append: &Append) -> Result<(
                 .seal
                 .as_ref()
                 .map(|seal| seal.mac.as_bytes().as_slice()),
-            append.id.as_bytes().as_slice(),
+            append.as_bytes().as_slice(),
         ])?;
     }
     Ok(())

@@ -1,7 +1,6 @@
-//! Random interleavings of model answers, verdicts, decisions, messages, cancels, retries, expiry and
-//! crashes, against the promises that must hold in every one of them (S2.1, S4.8, S6.1, S1.2).
+//! A run to which anything may happen, one thing after the other.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use proptest::prelude::*;
@@ -11,7 +10,7 @@ const MINUTE: i64 = 60_000_000;
 
 /// One thing that happens; the numbers pick among what is possible at that moment.
 #[derive(Debug, Clone)]
-enum Event {
+pub(crate) enum Event {
     /// The model is asked; the answer comes with a later event, after whatever happens in between.
     Ask,
     Answer {
@@ -49,15 +48,25 @@ enum Event {
     Reap,
     Complete,
     Interrupt,
+    /// The conversation is made smaller; a brief of how many of its turns.
+    Prune,
+    Brief(u8),
+    /// An approved call starts an agent.
+    Delegate(u8),
+    ChildEnds {
+        which: u8,
+        trusted: bool,
+        ended_by: u8,
+    },
 }
 
-fn event() -> impl Strategy<Value = Event> {
+pub(crate) fn event() -> impl Strategy<Value = Event> {
     prop_oneof![
         3 => Just(Event::Ask),
         6 => (prop::collection::vec((0..3u8, 0..2u8), 0..4), any::<bool>())
             .prop_map(|(calls, text)| Event::Answer { calls, text }),
         1 => any::<bool>().prop_map(|billing| Event::ModelFails { billing }),
-        6 => prop::collection::vec(0..8u8, 4).prop_map(|rulings| Event::Judge { rulings }),
+        6 => prop::collection::vec(0..9u8, 4).prop_map(|rulings| Event::Judge { rulings }),
         5 => any::<u8>().prop_map(Event::Execute),
         6 => (any::<u8>(), any::<bool>()).prop_map(|(which, ok)| Event::Output { which, ok }),
         6 => (any::<u8>(), any::<bool>(), 0..4u8, any::<bool>(), any::<bool>())
@@ -72,28 +81,37 @@ fn event() -> impl Strategy<Value = Event> {
         1 => Just(Event::Reap),
         2 => Just(Event::Complete),
         3 => Just(Event::Interrupt),
+        2 => Just(Event::Prune),
+        1 => any::<u8>().prop_map(Event::Brief),
+        2 => any::<u8>().prop_map(Event::Delegate),
+        4 => (any::<u8>(), any::<bool>(), 0..6u8)
+            .prop_map(|(which, trusted, ended_by)| Event::ChildEnds { which, trusted, ended_by }),
     ]
 }
 
 /// A run with everything that was recorded of it and everything that was shown to its model.
-struct World {
-    state: RunState,
-    steps: Vec<Recorded>,
-    contents: Vec<String>,
+pub(crate) struct World {
+    pub(crate) state: RunState,
+    pub(crate) steps: Vec<Recorded>,
+    pub(crate) contents: Vec<String>,
     now: i64,
     worker: u32,
-    requests: Vec<(u64, Vec<Message>)>,
+    pub(crate) requests: Vec<(u64, Vec<Message>)>,
     /// The request under way: its cycle and what it shows.
     asked: Option<(u32, u64)>,
 }
 
-fn key() -> ChainKey {
+pub(crate) fn key() -> ChainKey {
     ChainKey::new("k1", [7; 32])
 }
 
 impl World {
-    fn new() -> Self {
-        let run = RunId::new("run_1").unwrap();
+    pub(crate) fn new() -> Self {
+        Self::of("run_1")
+    }
+
+    pub(crate) fn of(run: &str) -> Self {
+        let run = RunId::new(run).unwrap();
         let trigger = TriggerReceived {
             task: TaskId::new("task_1").unwrap(),
             namespace: Namespace::new("default").unwrap(),
@@ -107,6 +125,7 @@ impl World {
             trigger: None,
             tick: None,
             traceparent: None,
+            parent: None,
         };
         let (actor, step) = Start {
             run: run.clone(),
@@ -141,11 +160,11 @@ impl World {
         world
     }
 
-    fn worker(&self) -> WorkerId {
+    pub(crate) fn worker(&self) -> WorkerId {
         WorkerId::new(format!("w{}", self.worker)).unwrap()
     }
 
-    fn take(&mut self, input: Input) -> Result<usize, Refusal> {
+    pub(crate) fn take(&mut self, input: Input) -> Result<usize, Refusal> {
         self.now += 1;
         let now = Timestamp::from_micros(self.now);
         let caused = self.state.decide(input, now)?;
@@ -168,7 +187,7 @@ impl World {
         Ok(count)
     }
 
-    fn happen(&mut self, event: Event) {
+    pub(crate) fn happen(&mut self, event: Event) {
         let before = self.state.status();
         // Refusals are fine: what matters is that nothing wrong is ever taken.
         let _taken = match event {
@@ -221,8 +240,76 @@ impl World {
             }
             Event::Complete => self.take(Input::Complete),
             Event::Interrupt => self.take(Input::Interrupt),
+            Event::Prune => match self.state.can_prune() {
+                Some(upto) => self.take(Input::Prune { upto, tokens: 9 }),
+                None => Ok(0),
+            },
+            Event::Brief(turns) => self.brief(turns),
+            Event::Delegate(which) => self.delegate(which),
+            Event::ChildEnds {
+                which,
+                trusted,
+                ended_by,
+            } => self.child_ends(which, trusted, ended_by),
         };
         self.check(before);
+    }
+
+    fn brief(&mut self, turns: u8) -> Result<usize, Refusal> {
+        let upto = u32::from(turns) % (self.state.cycles() + 1);
+        let told = self.state.told_upto(upto, 64);
+        self.take(Input::Brief {
+            upto,
+            tokens: 9,
+            text: format!("brief of {} bytes", told.len()),
+            model: "m".into(),
+            usage: Usage::default(),
+            cost: None,
+        })
+    }
+
+    fn delegate(&mut self, which: u8) -> Result<usize, Refusal> {
+        let phase = |call: &&Call| call.phase == Phase::Cleared;
+        let cleared: Vec<_> = self.state.calls().iter().filter(phase).collect();
+        let Some(call) = pick(&cleared, which).map(|call| call.id.clone()) else {
+            return Ok(0);
+        };
+        self.take(Input::Delegate {
+            call,
+            child: new_child(),
+        })
+    }
+
+    fn child_ends(&mut self, which: u8, trusted: bool, ended_by: u8) -> Result<usize, Refusal> {
+        let children: Vec<RunId> = self
+            .state
+            .live_children()
+            .filter_map(|call| Some(call.child.as_ref()?.run.clone()))
+            .collect();
+        let Some(run) = pick(&children, which).cloned() else {
+            return Ok(0);
+        };
+        let end = ChildEnd {
+            run,
+            ended_by: [
+                EndedBy::Answer,
+                EndedBy::MaxCycles,
+                EndedBy::SpendingCap,
+                EndedBy::ProviderBilling,
+                EndedBy::Error,
+                EndedBy::Cancelled,
+            ][usize::from(ended_by)],
+            text: "the child says so".into(),
+            trust: if trusted {
+                Trust::Operator
+            } else {
+                Trust::Untrusted
+            },
+        };
+        self.take(Input::ChildEnded(end.clone()))?;
+        let again = self.take(Input::ChildEnded(end));
+        assert!(again.is_err(), "a child's end is taken once (S3.6)");
+        Ok(1)
     }
 
     fn ask(&mut self) {
@@ -323,6 +410,10 @@ impl World {
                     6 => Ruling::InvalidArguments {
                         message: "bad".into(),
                     },
+                    7 => Ruling::Delegate {
+                        rule: "default".into(),
+                        child: new_child(),
+                    },
                     _ => Ruling::AskPerson {
                         question: "which?".into(),
                     },
@@ -386,7 +477,7 @@ impl World {
             } else {
                 ToolOutcome::Error
             },
-            content: "done".into(),
+            content: "done ".repeat(usize::from(which)),
             cut_bytes: 0,
             took_micros: 5,
             artifact: None,
@@ -490,192 +581,13 @@ impl World {
             ballot: sayso_run::Ballot::default(),
         }))
     }
+}
 
-    /// No answer is the last one while the model has not seen everything (B23).
-    fn check_last_word(&self) {
-        if self.state.ended_by() != Some(EndedBy::Answer) {
-            return;
-        }
-        let shown = self.steps.iter().rev().find_map(|step| match &step.step {
-            Step::AssistantMessage(message) => Some(message.seen),
-            _ => None,
-        });
-        for step in &self.steps {
-            let matters = matches!(
-                &step.step,
-                Step::UserMessage(_) | Step::ToolApproved(_) | Step::ToolResult(_)
-            );
-            let before_end = step.seq < self.ended_seq();
-            assert!(
-                !matters || !before_end || Some(step.seq) <= shown,
-                "step {} was never shown",
-                step.seq
-            );
-        }
-    }
-
-    fn ended_seq(&self) -> u64 {
-        let end = |step: &&Recorded| matches!(step.step, Step::Completion(_));
-        self.steps
-            .iter()
-            .find(end)
-            .map_or(u64::MAX, |step| step.seq)
-    }
-
-    /// Everything that holds after every event.
-    fn check(&self, before: Status) {
-        let refolded = RunState::fold(self.state.run(), &self.steps)
-            .unwrap()
-            .unwrap();
-        assert_eq!(
-            refolded, self.state,
-            "folding the stored steps gives the same state (S2.1)"
-        );
-        assert_eq!(self.state.next(), self.state.next(), "next is idempotent");
-        self.check_terminal(before);
-        check_well_formed(&self.state.messages());
-        self.check_history();
-        self.check_last_word();
-        self.check_executions();
-        self.check_trust();
-        self.check_chain();
-    }
-
-    fn check_terminal(&self, before: Status) {
-        let after = self.state.status();
-        let retried = matches!(self.steps.last().unwrap().step, Step::Retried(_));
-        if before.is_terminal() && after != before {
-            assert!(
-                before == Status::Failed && retried,
-                "{before:?} became {after:?} (S1.2)"
-            );
-        }
-        if after.is_terminal() {
-            assert_eq!(self.state.next(), Next::Done);
-            assert_eq!(
-                self.state.held().count(),
-                0,
-                "nothing stays pending after the end (S6.5)"
-            );
-        }
-    }
-
-    /// What was sent to the model once is never sent otherwise.
-    fn check_history(&self) {
-        let now = self.state.messages();
-        for (seen, request) in &self.requests {
-            let answered = self.steps.iter().any(|step| match &step.step {
-                Step::AssistantMessage(message) => message.seen == *seen,
-                _ => false,
-            });
-            if answered {
-                assert_eq!(
-                    &now[..request.len()],
-                    &request[..],
-                    "the conversation up to step {seen} has changed"
-                );
-                let next = now.get(request.len());
-                assert!(
-                    matches!(next, Some(Message::Assistant { .. })),
-                    "the answer to step {seen} does not follow it"
-                );
-            }
-        }
-    }
-
-    /// S5.7, S5.8: trust is lowered once, right after the first call whose result may be an outsider's
-    /// words was sent, and never rises.
-    fn check_trust(&self) {
-        let mut trust = self.state.trigger().trust;
-        let mut secret = false;
-        let mut sent = None;
-        for step in &self.steps {
-            if let Some(call) = sent.take() {
-                let Step::TrustLowered(lowered) = &step.step else {
-                    panic!("{call} was sent and trust stays {trust:?}");
-                };
-                assert_eq!((&lowered.call, lowered.from), (call, trust));
-                assert!(lowered.to < trust, "trust never rises");
-                trust = lowered.to;
-            }
-            if let Step::ToolStarted(started) = &step.step {
-                secret |= started.sensitive_output;
-                if started.untrusted_output && trust > Trust::Untrusted {
-                    sent = Some(&started.call);
-                }
-            }
-        }
-        assert_eq!(self.state.trust(), trust);
-        assert_eq!(self.state.secret_read(), secret);
-    }
-
-    /// Nothing is sent without an allow or an approval of the same digest, and only what is declared
-    /// idempotent is sent twice.
-    fn check_executions(&self) {
-        let mut approved: BTreeMap<&CallId, CallDigest> = BTreeMap::new();
-        let mut idempotent: BTreeSet<&CallId> = BTreeSet::new();
-        let mut denied: BTreeSet<&CallId> = BTreeSet::new();
-        let mut starts: BTreeMap<&CallId, u32> = BTreeMap::new();
-        for step in &self.steps {
-            match &step.step {
-                Step::ToolApproved(step) => {
-                    approved.insert(&step.call, step.digest);
-                }
-                Step::ToolDenied(step) => {
-                    denied.insert(&step.call);
-                }
-                Step::ToolStarted(step) => {
-                    assert!(
-                        !denied.contains(&step.call),
-                        "{} was denied and sent",
-                        step.call
-                    );
-                    match &step.approval {
-                        Some(_) => assert_eq!(
-                            approved.get(&step.call),
-                            Some(&step.digest),
-                            "sent unapproved"
-                        ),
-                        None => assert!(step.rule.is_some(), "sent without a rule"),
-                    }
-                    let count = starts.entry(&step.call).or_default();
-                    *count += 1;
-                    assert!(
-                        *count == 1 || idempotent.contains(&step.call),
-                        "{} was sent twice",
-                        step.call
-                    );
-                    if step.idempotent {
-                        idempotent.insert(&step.call);
-                    }
-                }
-                _ => {}
-            }
-        }
-    }
-
-    fn check_chain(&self) {
-        let links: Vec<StoredLink> = self
-            .steps
-            .iter()
-            .zip(&self.contents)
-            .map(|(step, content)| StoredLink {
-                seq: step.seq,
-                at: step.at,
-                actor: step.actor.clone(),
-                kind: step.step.kind().to_string(),
-                version: step.step.kind().version(),
-                content: Some(content.clone()),
-                content_sha256: step.content_sha256,
-                hash: step.hash,
-                seal: step.seal.clone(),
-            })
-            .collect();
-        let keys: ChainKeys = [key()].into_iter().collect();
-        assert_eq!(
-            verify(self.state.run(), &links, &keys).unwrap(),
-            *self.state.head()
-        );
+pub(crate) fn new_child() -> NewChild {
+    NewChild {
+        agent: AgentName::new("helper").unwrap(),
+        revision: RevisionId::new("1".repeat(64)).unwrap(),
+        input: "look".into(),
     }
 }
 
@@ -696,122 +608,4 @@ fn pick<T>(from: &[T], which: u8) -> Option<&T> {
     } else {
         from.get(usize::from(which) % from.len())
     }
-}
-
-/// S4.8: each call has exactly one result, in order, directly after its answer; no other results.
-fn check_well_formed(messages: &[Message]) {
-    let mut open: Vec<CallId> = Vec::new();
-    let mut ids = BTreeSet::new();
-    for message in messages {
-        match message {
-            Message::Results(results) => {
-                let answered: Vec<CallId> =
-                    results.iter().map(|result| result.id.clone()).collect();
-                assert_eq!(answered, open, "results do not fit the calls");
-                open.clear();
-            }
-            Message::User(_) | Message::Assistant { .. } => {
-                assert!(open.is_empty(), "calls without results: {open:?}")
-            }
-        }
-        if let Message::Assistant { calls, .. } = message {
-            open = calls.iter().map(|call| call.id.clone()).collect();
-            assert!(
-                open.iter().all(|id| ids.insert(id.clone())),
-                "a call id stands twice"
-            );
-        }
-    }
-    assert!(open.is_empty(), "the last calls have no results");
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 2_000, ..ProptestConfig::default() })]
-
-    /// S1.2, S2.1, S4.1, S4.5, S4.8, S6.1, S6.4, S6.5, S6.10.
-    #[test]
-    fn every_interleaving_keeps_the_promises(events in prop::collection::vec(event(), 1..120)) {
-        let mut world = World::new();
-        for event in events {
-            world.happen(event);
-        }
-    }
-}
-
-/// S4.1: 20 cycles, whatever happens in between, and then the run is complete and says so.
-#[test]
-fn the_cycle_cap_completes_the_run() {
-    let mut world = World::new();
-    for cycle in 0..limits::MAX_CYCLES {
-        let tool = u8::try_from(cycle % 3).unwrap();
-        let args = u8::try_from(cycle % 2).unwrap();
-        world.happen(Event::Answer {
-            calls: vec![(tool, args)],
-            text: false,
-        });
-        world.happen(Event::Judge { rulings: vec![0] });
-        world.happen(Event::Output { which: 0, ok: true });
-    }
-    assert_eq!(world.state.next(), Next::Owed(vec![Effect::Complete]));
-    world.happen(Event::Complete);
-    assert_eq!(world.state.status(), Status::Completed);
-    assert_eq!(world.state.ended_by(), Some(EndedBy::MaxCycles));
-    assert!(
-        world
-            .state
-            .output()
-            .unwrap()
-            .contains("too big for one run")
-    );
-}
-
-/// S6.5: an earlier call that is still pending gives way once, however many identical ones follow.
-#[test]
-fn two_identical_calls_of_one_answer_supersede_an_earlier_one_together() {
-    let mut world = World::new();
-    let held = vec![3];
-    let answer = |calls| Event::Answer { calls, text: false };
-    world.happen(answer(vec![(0, 0)]));
-    world.happen(Event::Judge {
-        rulings: held.clone(),
-    });
-    world.happen(Event::Message);
-    world.happen(answer(vec![(0, 0), (1, 0), (0, 0)]));
-    world.happen(Event::Judge { rulings: held });
-    assert_eq!(world.state.held().count(), 3);
-    assert_eq!(world.state.status(), Status::AwaitingApproval);
-}
-
-/// S4.5: a call that was approved after the model was told that it waits, and whose outcome is
-/// unknown, is told to the model by a retry; the answer before it is not the last word.
-#[test]
-fn a_retry_tells_of_an_unknown_outcome_that_the_model_took_for_undecided() {
-    let mut world = World::new();
-    let answer = |calls| Event::Answer { calls, text: true };
-    world.happen(answer(vec![(0, 0)]));
-    world.happen(Event::Judge { rulings: vec![3] });
-    world.happen(Event::Message);
-    world.happen(Event::Ask);
-    world.happen(Event::Decide {
-        which: 0,
-        approve: true,
-        by: 0,
-        goes_on: false,
-        message: false,
-    });
-    world.happen(answer(Vec::new()));
-    world.happen(Event::Execute(1));
-    world.happen(Event::Crash);
-    world.happen(Event::Interrupt);
-    assert_eq!(world.state.status(), Status::Failed);
-    world.happen(Event::Retry);
-    let last = world.state.messages().pop();
-    assert!(
-        matches!(&last, Some(Message::User(note)) if note.contains("outcome unknown")),
-        "{last:?}"
-    );
-    assert_eq!(
-        world.state.next(),
-        Next::Owed(vec![Effect::AskModel { cycle: 3 }])
-    );
 }

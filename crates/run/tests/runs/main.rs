@@ -1,0 +1,13 @@
+//! Whole runs, through the core alone.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "a failing test prints the place, helpers included"
+)]
+
+mod check;
+mod world;
+
+mod compaction;
+mod interleavings;
+mod retries;
