@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use sayso_rules::bundle::Trigger;
-use sayso_rules::warnings::{secret_warnings, warnings};
+use sayso_rules::warnings::{group_warnings, secret_warnings, warnings};
 use sayso_rules::{Bundle, BundleErrors};
 use sayso_run::Namespace;
 use sayso_service::error::Coded;
@@ -72,7 +72,10 @@ pub(crate) async fn check(
     };
     let set = store.secrets().names(namespace, &bundle.name).await;
     let set = set.map_err(|error| database("looking for the secrets", &error))?;
-    let warnings = found(&bundle, &set);
+    let members = store.groups().list(namespace).await;
+    let members = members.map_err(|error| database("looking for the groups", &error))?;
+    let groups = members.into_iter().map(|member| member.group).collect();
+    let warnings = found(&bundle, &set, &groups);
     if let Some(role) = &bundle.role {
         let stored = store.roles().get(namespace, role).await;
         if stored
@@ -166,7 +169,7 @@ impl Checked {
     }
 }
 
-fn found(bundle: &Bundle, set: &BTreeSet<String>) -> Vec<Finding> {
+fn found(bundle: &Bundle, set: &BTreeSet<String>, groups: &BTreeSet<String>) -> Vec<Finding> {
     let finding = |warning: sayso_rules::BundleWarning| Finding {
         code: warning.code,
         path: warning.path,
@@ -174,5 +177,6 @@ fn found(bundle: &Bundle, set: &BTreeSet<String>) -> Vec<Finding> {
     };
     let found = warnings(bundle).into_iter();
     let secrets = secret_warnings(bundle, set);
-    found.chain(secrets).map(finding).collect()
+    let groups = group_warnings(bundle, groups);
+    found.chain(secrets).chain(groups).map(finding).collect()
 }

@@ -22,6 +22,7 @@ pub struct BundleWarning {
     /// - `bundle.rule_cannot_match`: a rule that no call ever reaches
     /// - `bundle.unknown_slug`: a grant of an operation that its catalogue lacks
     /// - `bundle.grants_all`: a grant of a whole catalogue (S3.3)
+    /// - `bundle.empty_group`: a rule leaves calls to a group that nobody is in
     /// - `bundle.secret_not_set`: a secret that nobody has stored yet
     /// - `bundle.change_unreviewed`: a grant of an operation that changes data, without a review
     ///   (S5.5)
@@ -77,6 +78,34 @@ pub fn secret_warnings(bundle: &Bundle, set: &BTreeSet<String>) -> Vec<BundleWar
         path: reference.path,
     };
     missing.map(warning).collect()
+}
+
+/// What is odd about the groups that a bundle's rules name, given those that somebody is in (S6.12).
+#[must_use]
+pub fn group_warnings(bundle: &Bundle, groups: &BTreeSet<String>) -> Vec<BundleWarning> {
+    let permissions = bundle.permissions.as_ref();
+    let rules = permissions.map_or(&[][..], |permissions| &permissions.rules);
+    let mut found = Vec::new();
+    for (index, rule) in rules.iter().enumerate() {
+        let path = format!("permissions.rules[{index}]");
+        let deciding = rule.approvers.as_ref().and_then(|who| who.group.as_ref());
+        let deciding = deciding.map(|group| (format!("{path}.approvers.group"), group));
+        let widening = rule.escalate.iter().enumerate();
+        let widening =
+            widening.map(|(at, step)| (format!("{path}.escalate[{at}].to.group"), &step.to.group));
+        for (path, group) in deciding.into_iter().chain(widening) {
+            if !groups.contains(group) {
+                found.push(BundleWarning {
+                    code: "bundle.empty_group",
+                    path,
+                    message: format!(
+                        "nobody is in the group `{group}`: `sayso group add {group} NAME` adds one"
+                    ),
+                });
+            }
+        }
+    }
+    found
 }
 
 /// What is odd about the grant of an imported catalogue's operations, given those that it has
@@ -328,6 +357,26 @@ mod tests {
             ));
             assert_eq!(found.len(), usize::from(warned_of), "{when}: {found:?}");
         }
+    }
+
+    #[test]
+    fn s6_12_groups_that_nobody_is_in_are_told() {
+        let bundle = Bundle::parse(
+            "name: a\npermissions: {rules: [{tool: x, action: ask, approvers: {group: finance}, \
+             escalate: [{after: 1m, to: {group: leads}}]}]}",
+        );
+        let bundle = bundle.unwrap();
+        let told = |groups: &[&str]| {
+            let groups = groups.iter().map(|&group| group.to_owned()).collect();
+            let told = group_warnings(&bundle, &groups).into_iter();
+            told.map(|warning| warning.path).collect::<Vec<_>>()
+        };
+        assert_eq!(told(&["finance", "leads"]), [""; 0]);
+        assert_eq!(
+            told(&["finance"]),
+            ["permissions.rules[0].escalate[0].to.group"]
+        );
+        assert_eq!(told(&["leads"]), ["permissions.rules[0].approvers.group"]);
     }
 
     #[test]

@@ -284,6 +284,12 @@ mod tests {
             reason: "Sending mail is asked for.".into(),
             trust: v1::Trust::Trusted.into(),
             status: ApprovalStatus::Pending.into(),
+            digest: "0a1b".into(),
+            origins: vec![v1::ArgumentOrigin {
+                pointer: "/to".into(),
+                from: v1::OriginKind::Model.into(),
+                ..v1::ArgumentOrigin::default()
+            }],
             ..v1::Approval::default()
         };
         assert_eq!(
@@ -293,10 +299,12 @@ apr_1  pending
   harmless test⟨line⟩  tool       mail.read
   tool       mail.send
   arguments  {\"to\":\"x⟨U+200B⟩@evil\",\"body\":\"a⟨400 blanks⟩b\"}
+  value      /to  written by the model
   task       Send it⟨U+202E⟩
   asked by   ann (trusted)
   run        run_1 of mailer, call_1_1
   why        Sending mail is asked for. (rules#1)
+  bound to   0a1b
   expires    -; then it counts as denied"
         );
     }
