@@ -267,18 +267,25 @@ impl Client {
     ///
     /// If they cannot be listed.
     pub async fn pending(&self, run: &str) -> Vec<Approval> {
+        let pending = self.try_pending(run).await;
+        pending.expect("approvals can be listed")
+    }
+
+    /// The pending approvals of a run, in call order.
+    ///
+    /// # Errors
+    ///
+    /// The refusal.
+    pub async fn try_pending(&self, run: &str) -> Result<Vec<Approval>, Status> {
         let request = ListApprovalsRequest {
             statuses: vec![ApprovalStatus::Pending.into()],
             run_id: run.into(),
             ..ListApprovalsRequest::default()
         };
-        let page = self.approvals().list_approvals(request).await;
-        let mut approvals = page
-            .expect("approvals can be listed")
-            .into_inner()
-            .approvals;
+        let page = self.approvals().list_approvals(request).await?;
+        let mut approvals = page.into_inner().approvals;
         approvals.sort_by_key(|approval| approval.sequence);
-        approvals
+        Ok(approvals)
     }
 
     /// Waits until a run waits for so many approvals, and lists them in call order.

@@ -220,6 +220,13 @@ alone! {
             let run = case.begin(&bundle).await;
             let held = case.app.held(&run, 1).await.remove(0);
             case.advance(Duration::from_secs(30 * 60 + 1)).await;
+            let deadline = held.expires_at.map(|at| at.seconds);
+            until("the processes to see what time it is", async || {
+                let probe = case.sub.start(&format!("late-{n}"), "what time is it").await;
+                let now = case.sub.run(&probe).await.created_at;
+                (now.map(|at| at.seconds) > deadline).then_some(())
+            })
+            .await;
             let late = case.app.decide(&held.id, verdict, "").await.unwrap_err();
             assert_eq!(code(&late), "approval.expired");
             let recorded = case.app.approval(&held.id).await.unwrap();

@@ -13,6 +13,7 @@ mod hold;
 pub mod hooks;
 mod journal;
 mod judge;
+mod lane;
 mod project;
 mod redact;
 mod replay;
@@ -29,6 +30,7 @@ pub use journal::{
     Append, AppendError, Appended, Budget, Journal, LeaseChange, LoadError, Loaded, NewRun,
     StartKey, TakenTick, Tree, Written,
 };
+pub use lane::Lane;
 pub use project::{Projected, project, run_row};
 pub use replay::{RecordedVerdict, Rejudged, explain, rejudge};
 pub use resolved::ResolvedTools;

@@ -43,12 +43,12 @@ fn refused(refusal: &Refusal) -> Coded {
         | Refusal::AlreadyDecided { .. }
         | Refusal::VotedBefore(_)
         | Refusal::BrokenVote(_)
-        | Refusal::Expired { .. } => Kind::Precondition,
+        | Refusal::Expired { .. }
+        | Refusal::KeyReused(_) => Kind::Precondition,
         Refusal::UnknownTarget(_) => Kind::NotFound,
         Refusal::OwnRequest | Refusal::Excluded(_) | Refusal::NotInGroup(_) => {
             Kind::PermissionDenied
         }
-        Refusal::KeyReused(_) => Kind::Conflict,
         Refusal::SeenMissing | Refusal::Empty | Refusal::HoldsNul => Kind::Invalid,
         Refusal::TooLong { .. } => Kind::TooLarge,
         Refusal::Stale(_) | Refusal::CallNotOpen { .. } => Kind::Conflict,

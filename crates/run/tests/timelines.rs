@@ -334,7 +334,8 @@ fn allow(idempotent: bool) -> Ruling {
     }
 }
 
-fn scripted() -> Vec<Line> {
+/// A run whose tools were listed.
+fn begun() -> Scripted {
     let trigger = TriggerReceived {
         task: TaskId::new("task_fixture").unwrap(),
         namespace: Namespace::new("default").unwrap(),
@@ -372,6 +373,11 @@ fn scripted() -> Vec<Line> {
         set: ToolSetId::new("a".repeat(64)).unwrap(),
         count: 4,
     });
+    run
+}
+
+fn scripted() -> Vec<Line> {
+    let mut run = begun();
     run.answer(
         "",
         &[
@@ -441,8 +447,72 @@ fn scripted() -> Vec<Line> {
     run.lines
 }
 
+/// A run that starts another agent, meets models that are away, is compacted and ends at the cap.
+fn delegating() -> Vec<Line> {
+    let mut run = begun();
+    let page = "a long page ".repeat(60);
+    run.answer(
+        "",
+        &[("start_agent", "{\"agent\":\"helper\",\"input\":\"look\"}")],
+    );
+    run.judge(vec![Ruling::Delegate {
+        rule: "default".into(),
+        child: NewChild {
+            agent: AgentName::new("helper").unwrap(),
+            revision: RevisionId::new("1".repeat(64)).unwrap(),
+            input: "look".into(),
+        },
+    }]);
+    run.take(Input::ChildEnded(ChildEnd {
+        run: RunId::of_child(&run_id(), &CallId::of(1, 1)),
+        ended_by: EndedBy::Answer,
+        text: page,
+        trust: Trust::Untrusted,
+    }));
+    for number in 2..=3 {
+        run.answer("", &[("shop.get", &format!("{{\"n\":{number}}}"))]);
+        run.judge(vec![allow(true)]);
+        run.output(&format!("call_{number}_1"), "w1", "found");
+    }
+    run.take(Input::Prune {
+        upto: 1,
+        tokens: 9_000,
+    });
+    run.take(Input::Brief {
+        upto: 2,
+        tokens: 8_500,
+        text: "Goal: refund it.".into(),
+        model: "m".into(),
+        usage: Usage {
+            input: 40,
+            cached: 0,
+            output: 4,
+        },
+        cost: Some("0.01 EUR".parse().unwrap()),
+    });
+    run.take(Input::ModelFailed(ModelFailure {
+        cycle: 4,
+        failovers: Vec::new(),
+        code: FailureCode::new(FailureCode::PROVIDER_UNAVAILABLE),
+        message: "away".into(),
+        billing: None,
+    }));
+    run.now += 60_000_000;
+    run.take(Input::Tick);
+    run.take(Input::SpendingCap(SpendingCap {
+        cap: "1.00 EUR".parse().unwrap(),
+        spent: "1.02 EUR".parse().unwrap(),
+        resets_at: Timestamp::from_micros(1_701_388_800_000_000),
+    }));
+    run.lines
+}
+
 fn write_new(name: &str) {
-    let lines = scripted();
+    let lines = if name.starts_with("delegating") {
+        delegating()
+    } else {
+        scripted()
+    };
     let path = folder().join(name).with_extension("jsonl");
     assert!(
         !path.exists(),

@@ -119,6 +119,7 @@ impl<'a, J: Watched, H: Herald> Sweeper<'a, J, H> {
         report("runs without a worker", self.reap().await);
         report("ends of children", self.wake_parents().await);
         report("runs whose parent ended", self.cancel_parentless().await);
+        report("late ends of children", self.record_late_ends().await);
     }
 
     /// Marks silent workers dead, and makes the runs of dead workers ready.
@@ -241,6 +242,29 @@ impl<'a, J: Watched, H: Herald> Sweeper<'a, J, H> {
                 })
             };
             self.append(&run.run, decide).await;
+        }
+        Ok(())
+    }
+
+    /// Records ends of children on parents that have ended before them (S1.4).
+    async fn record_late_ends(&self) -> Result<(), J::Error> {
+        for run in self.journal.late_parents(BATCH).await? {
+            let ends = match self.journal.ended_children(&run.run).await {
+                Ok(ends) => ends,
+                Err(error) => {
+                    tracing::warn!(run = %run.run, %error, "its children's ends are recorded later");
+                    continue;
+                }
+            };
+            for end in ends {
+                let decide = |state: &RunState, now: Timestamp| {
+                    Ok(Decided {
+                        steps: state.decide(Input::ChildEnded(end.clone()), now)?,
+                        not_after: None,
+                    })
+                };
+                self.append(&run.run, decide).await;
+            }
         }
         Ok(())
     }

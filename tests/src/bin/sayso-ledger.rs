@@ -13,7 +13,8 @@
 //! * a tool whose name begins with `reveal` writes down what the variable `SECRET` holds in the place
 //!   of its arguments, and answers with it;
 //! * a tool whose name begins with `read` or ends in `.read` writes too, and answers `page` if it is
-//!   given one.
+//!   given one, or `answer_bytes` bytes of text if it is told how many;
+//! * `crash` kills the process that asked, and does not answer.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -100,6 +101,15 @@ async fn nap(arguments: &JsonObject, name: &str) {
     }
 }
 
+/// Kills the process that started this one.
+fn kill_the_caller() {
+    let parent = std::os::unix::process::parent_id().to_string();
+    let killed = std::process::Command::new("kill")
+        .args(["-9", &parent])
+        .status();
+    assert!(killed.expect("the command `kill` exists").success());
+}
+
 impl ServerHandler for Server {
     fn get_info(&self) -> ServerConfig {
         ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
@@ -140,11 +150,17 @@ impl ServerHandler for Server {
             .await
             .expect("the ledger can be written");
         nap(&arguments, "linger_ms").await;
+        if name == "crash" {
+            kill_the_caller();
+            std::future::pending::<()>().await;
+        }
         let page = arguments.get("page").and_then(Value::as_str);
-        let answer = page.map_or_else(
-            || format!("{name} ran with {}", Value::Object(arguments.clone())),
-            str::to_owned,
-        );
+        let bytes = arguments.get("answer_bytes").and_then(Value::as_u64);
+        let answer = match (page, bytes) {
+            (Some(page), _) => page.to_owned(),
+            (None, Some(bytes)) => "x".repeat(usize::try_from(bytes).expect("it fits")),
+            (None, None) => format!("{name} ran with {}", Value::Object(arguments.clone())),
+        };
         Ok(CallToolResult::success(vec![ContentBlock::text(answer)]).into())
     }
 }

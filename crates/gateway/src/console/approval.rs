@@ -2,10 +2,9 @@
 
 use axum::extract::{Path, Query, State};
 use axum::response::{IntoResponse, Redirect, Response};
-use http::StatusCode;
 use maud::{Markup, html};
 use sayso_run::Timestamp;
-use sayso_service::error::{Coded, Kind};
+use sayso_service::error::Coded;
 use sayso_wire::v1;
 use sayso_wire::v1::approval_service_server::ApprovalService;
 use serde::Deserialize;
@@ -63,16 +62,8 @@ pub(super) async fn decide(
         Err(status) => {
             let refused = Coded::from_status(&status);
             let shown = view(&console, &visitor, id, false, Some(&refused)).await?;
-            Ok((status_of(&refused), shown).into_response())
+            Ok((refused.kind.http(), shown).into_response())
         }
-    }
-}
-
-/// A decision that came too late meets a record, which is a conflict to a browser.
-fn status_of(refused: &Coded) -> StatusCode {
-    match refused.kind {
-        Kind::Precondition => StatusCode::CONFLICT,
-        kind => kind.http(),
     }
 }
 

@@ -123,7 +123,8 @@ impl RunState {
         };
         self.apply_step(recorded)
             .map_err(|why| corrupt(&self.run, why))?;
-        if was_terminal && self.end.is_some() && !matches!(recorded.step, Step::ToolResult(_)) {
+        let is_late = matches!(recorded.step, Step::ToolResult(_) | Step::ChildFinished(_));
+        if was_terminal && self.end.is_some() && !is_late {
             return Err(corrupt(
                 &self.run,
                 format!("`{}` after the end", recorded.step.kind()),

@@ -28,6 +28,7 @@ use std::collections::BTreeMap;
 
 use crate::chain::Head;
 use crate::id::{ApprovalId, CallId, PrincipalId, RunId, ToolSetId, WorkerId};
+use crate::limits;
 use crate::money::Money;
 use crate::step::{EndedBy, Failed, IdempotencyKey, TriggerReceived, Trust, Usage};
 
@@ -274,6 +275,12 @@ impl RunState {
     /// Retries so far.
     pub fn retries(&self) -> u32 {
         self.retries
+    }
+
+    /// Whether it may be what kills its workers: several were lost in a row while they held it, and it
+    /// came no further.
+    pub fn is_suspected(&self) -> bool {
+        self.end.is_none() && self.takeovers >= limits::SUSPECTED_TAKEOVERS
     }
 
     /// Its calls, in the order in which they were proposed.

@@ -374,6 +374,14 @@ impl Tables {
         waiting.take(limit).map(reference).collect()
     }
 
+    /// Runs that have ended for good, with ends of children that are not on their record yet.
+    pub(super) fn late_parents(&self, limit: usize) -> Vec<RunRef> {
+        let parents = self.child_ends.values().filter_map(|id| self.runs.get(id));
+        let late =
+            parents.filter(|run| matches!(run.row.status, Status::Completed | Status::Cancelled));
+        late.take(limit).map(reference).collect()
+    }
+
     /// Live runs whose parent has ended.
     pub(super) fn parentless(&self, limit: usize) -> Vec<RunRef> {
         let live = self.runs.values().filter(|run| run.row.ended_at.is_none());

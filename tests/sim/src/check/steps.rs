@@ -102,7 +102,7 @@ impl Checker {
 /// Only a retry leads out of `failed`, and only late results follow an end.
 fn may_follow(before: Option<Status>, after: Status, step: &Step) -> Broken {
     match step {
-        Step::ToolResult(_) if before == Some(after) => Ok(()),
+        Step::ToolResult(_) | Step::ChildFinished(_) if before == Some(after) => Ok(()),
         Step::Retried(_) if before == Some(Status::Failed) => Ok(()),
         other => Err(format!("`{}` after the end ({before:?})", other.kind())),
     }

@@ -4,7 +4,7 @@
 use super::{Caused, ChildEnd, NewChild};
 use crate::actor::Actor;
 use crate::id::{CallId, RunId, TaskId};
-use crate::state::{Call, Phase, Refusal, RunState};
+use crate::state::{Call, End, Phase, Refusal, RunState};
 use crate::step::{
     Cancelled, ChildFinished, ChildStarted, DenyCause, EndedBy, Step, Trust, TrustLowered,
 };
@@ -24,10 +24,13 @@ impl RunState {
         }
     }
 
-    /// A child's end is taken once, by a parent that still waits for it. What a child says that has
-    /// read an outsider's words is as little trusted as the child was.
+    /// A child's end is a fact, taken once by a call that waits for it, also after the parent's end; a
+    /// failed parent takes it once it is retried. What a child says that has read an outsider's words
+    /// is as little trusted as the child was.
     pub(super) fn child_ended(&self, end: ChildEnd) -> Result<Caused, Refusal> {
-        self.check_live()?;
+        if matches!(self.end, Some(End::Failed(_))) {
+            return Err(Refusal::Terminal(self.status()));
+        }
         let is_child = |call: &&Call| {
             call.phase == Phase::Delegated
                 && call
@@ -54,7 +57,7 @@ impl RunState {
             trust: end.trust,
         };
         let mut caused = vec![(Actor::System, Step::ChildFinished(finished))];
-        if end.trust < self.trust {
+        if self.end.is_none() && end.trust < self.trust {
             let lowered = TrustLowered {
                 call: call.id.clone(),
                 tool: call.tool.clone(),
