@@ -2,6 +2,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use sayso_service::config::SecretSource;
+use sayso_store::SecretKeys;
 
 /// How the gateway behaves. The defaults are those of the design; tests shorten them.
 #[derive(Debug, Clone)]
@@ -9,9 +10,12 @@ pub struct GatewayConfig {
     /// Between two looks at the numbers of all watched runs: how long a step whose event was lost
     /// without anybody noticing may stay unseen by a watcher.
     pub look_every: Duration,
-    /// The secrets that sign calls of webhooks, by the names that bundles use. Each is looked up when
-    /// it is needed, so one that comes later is found.
+    /// The installation's secrets that sign calls of webhooks, by the names that bundles use: for
+    /// names that are not stored. Each is looked up when it is needed, so one that comes later is
+    /// found.
     pub secrets: BTreeMap<String, SecretSource>,
+    /// What stored secrets are encrypted with; none if there can be none.
+    pub secret_keys: Option<SecretKeys>,
 }
 
 impl Default for GatewayConfig {
@@ -19,6 +23,7 @@ impl Default for GatewayConfig {
         GatewayConfig {
             look_every: Duration::from_secs(5),
             secrets: BTreeMap::new(),
+            secret_keys: None,
         }
     }
 }

@@ -14,9 +14,10 @@ use crate::chain::{Head, Recorded};
 use crate::digest::{CallDigest, Digest, Fingerprint};
 use crate::id::{CallId, PrincipalId, RunId};
 use crate::money::Money;
+use crate::quorum::CastVote;
 use crate::step::{
-    AssistantMessage, Cancelled, DenyCause, Step, ToolApproved, ToolBlocked, ToolCall, ToolDenied,
-    ToolResult, ToolStarted, TrustLowered, Usage, UserMessage,
+    AssistantMessage, Cancelled, DenyCause, Escalated, Step, ToolApproved, ToolBlocked, ToolCall,
+    ToolDenied, ToolResult, ToolStarted, TrustLowered, Usage, UserMessage, VoteCast,
 };
 use crate::time::Timestamp;
 
@@ -145,6 +146,8 @@ impl RunState {
             Step::AssistantMessage(message) => self.assistant_message(message)?,
             Step::ToolCall(call) => self.tool_call(call, at)?,
             Step::ToolBlocked(blocked) => self.tool_blocked(blocked, seq, at)?,
+            Step::VoteCast(vote) => self.vote_cast(&recorded.actor, vote, at)?,
+            Step::Escalated(escalated) => self.escalated(escalated)?,
             Step::ToolApproved(approved) => self.tool_approved(&recorded.actor, approved, at)?,
             Step::ToolDenied(denied) => self.tool_denied(&recorded.actor, denied, seq, at)?,
             Step::ToolStarted(started) => self.tool_started(started, seq)?,
@@ -371,8 +374,37 @@ impl RunState {
             requested_at: at,
             expires_at: step.expires_at,
             seq,
+            origins: step.origins.clone(),
+            quorum: step.quorum.clone(),
+            widened: Vec::new(),
+            votes: Vec::new(),
             outcome: None,
         });
+        Ok(())
+    }
+
+    fn vote_cast(&mut self, actor: &Actor, step: &VoteCast, at: Timestamp) -> Result<(), String> {
+        let by = person(actor).ok_or("a vote by nobody")?;
+        let call = self.call_in(&step.call, |phase| matches!(phase, Phase::Held))?;
+        if call.digest != step.digest {
+            return Err(format!("a vote on {} is bound to another call", step.call));
+        }
+        let approval = call.approval.as_mut().ok_or("a vote on no approval")?;
+        if approval.votes.iter().any(|vote| vote.by == by) {
+            return Err(format!("a second vote by {by}"));
+        }
+        approval.votes.push(CastVote {
+            by,
+            sealed: step.sealed,
+            at,
+        });
+        Ok(())
+    }
+
+    fn escalated(&mut self, step: &Escalated) -> Result<(), String> {
+        let call = self.call_in(&step.call, |phase| matches!(phase, Phase::Held))?;
+        let approval = call.approval.as_mut().ok_or("no approval was widened")?;
+        approval.widened.push(step.group.clone());
         Ok(())
     }
 

@@ -1,5 +1,7 @@
 use crate::digest::{CallDigest, Digest, Fingerprint};
 use crate::id::{ApprovalId, CallId, PrincipalId, RunId, WorkerId};
+use crate::origin::ArgumentOrigin;
+use crate::quorum::{CastVote, Quorum};
 use crate::step::{DenyCause, ToolOutcome, Trust};
 use crate::time::Timestamp;
 
@@ -102,8 +104,24 @@ pub struct HeldCall {
     pub expires_at: Timestamp,
     /// Sequence number of the step that held it.
     pub seq: u64,
+    /// Where each value of the arguments came from.
+    pub origins: Vec<ArgumentOrigin>,
+    /// What it takes to approve it.
+    pub quorum: Quorum,
+    /// Groups that may decide as well by now.
+    pub widened: Vec<String>,
+    /// Approvals that were cast and do not decide it yet, in their order.
+    pub votes: Vec<CastVote>,
     /// How it was decided or closed, once it was.
     pub outcome: Option<ApprovalOutcome>,
+}
+
+impl HeldCall {
+    /// When the next group is let in, if there is one more.
+    pub fn escalates_at(&self) -> Option<Timestamp> {
+        let next = self.quorum.escalate.get(self.widened.len())?;
+        Some(self.requested_at.plus_micros(next.after_micros))
+    }
 }
 
 /// How an approval was decided or closed.

@@ -40,8 +40,8 @@ pub use call::{
 pub use compact::Brief;
 pub(crate) use compact::SMALL_RESULT;
 pub use decide::{
-    Answer, ChildEnd, Decision, DecisionItem, Input, Judgement, ModelFailure, NewChild, Proposed,
-    Response, Ruling, Start, Target, ToolOutput,
+    Answer, Ballot, ChildEnd, Decision, DecisionItem, Input, Judgement, ModelFailure, NewChild,
+    Proposed, Response, Ruling, Start, Target, ToolOutput,
 };
 pub use next::{Effect, Next, WaitFor};
 pub use refusal::Refusal;

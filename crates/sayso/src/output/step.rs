@@ -86,6 +86,21 @@ impl Teller {
                 Some(Tone::Waits),
                 format!("a person decides: {}", visible::line(&waits.summary)),
             ),
+            Step::VoteCast(vote) => said(
+                Some(Tone::Waits),
+                format!(
+                    "{actor} voted to approve {}; more are needed",
+                    self.call(&vote.call)
+                ),
+            ),
+            Step::Escalated(escalated) => said(
+                Some(Tone::Waits),
+                format!(
+                    "nobody has decided {}: {} may decide as well",
+                    self.call(&escalated.call),
+                    visible::line(&escalated.group)
+                ),
+            ),
             Step::ToolApproved(approved) => {
                 let text = format!("{} is approved by {actor}", self.call(&approved.call));
                 said(

@@ -11,6 +11,7 @@ mod delegate;
 mod people;
 mod worker;
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::{Refusal, RunState};
@@ -20,6 +21,8 @@ use crate::id::{
     AgentName, ApprovalId, CallId, PrincipalId, RevisionId, RunId, ToolSetId, WorkerId,
 };
 use crate::money::Money;
+use crate::origin::ArgumentOrigin;
+use crate::quorum::{OpenVote, Quorum};
 use crate::step::{
     Compaction, CompactionKind, EndedBy, IdempotencyKey, Marks, ModelFailover, Source, SpendingCap,
     Step, Thinking, ToolOutcome, TriggerReceived, Trust, Usage, Verdict,
@@ -235,6 +238,8 @@ pub struct Judgement {
     pub call: CallId,
     /// What they say.
     pub ruling: Ruling,
+    /// Its arguments as people may see them, where that differs from what is sent (S3.10).
+    pub shown: Option<String>,
 }
 
 /// The ruling on one call.
@@ -260,6 +265,10 @@ pub enum Ruling {
         rule: String,
         /// Why, in one sentence.
         reason: String,
+        /// What it takes to approve it.
+        quorum: Quorum,
+        /// Where each value of its arguments came from.
+        origins: Vec<ArgumentOrigin>,
     },
     /// It is a question to a person (S1.8).
     AskPerson {
@@ -345,6 +354,19 @@ pub struct Response {
     pub seen: Option<u64>,
     /// The key of the request.
     pub idempotency: Option<IdempotencyKey>,
+    /// What votes need, where it takes several people.
+    pub ballot: Ballot,
+}
+
+/// What a vote needs that the timeline does not have (S6.12).
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Ballot {
+    /// The groups that the person is in now.
+    pub groups: BTreeSet<String>,
+    /// Seals what the person says, if it does not decide: random.
+    pub salt: String,
+    /// What was said with the votes that were cast before, by approval.
+    pub votes: Vec<(ApprovalId, OpenVote)>,
 }
 
 /// One decision of a response.
