@@ -12,6 +12,9 @@ pub struct GatewayConfig {
     /// The secrets that sign calls of webhooks, by the names that bundles use. Each is looked up when
     /// it is needed, so one that comes later is found.
     pub secrets: BTreeMap<String, SecretSource>,
+    /// Whose pages may call the API from a browser: origins such as `https://ops.example.org`, or `*`
+    /// for any.
+    pub allowed_origins: Vec<String>,
 }
 
 impl Default for GatewayConfig {
@@ -19,6 +22,7 @@ impl Default for GatewayConfig {
         GatewayConfig {
             look_every: Duration::from_secs(5),
             secrets: BTreeMap::new(),
+            allowed_origins: Vec::new(),
         }
     }
 }

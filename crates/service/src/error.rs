@@ -88,8 +88,8 @@ impl Kind {
     pub fn http(self) -> http::StatusCode {
         match self {
             Kind::NotFound => http::StatusCode::NOT_FOUND,
-            Kind::Invalid | Kind::Precondition => http::StatusCode::BAD_REQUEST,
-            Kind::Exists | Kind::Conflict => http::StatusCode::CONFLICT,
+            Kind::Invalid => http::StatusCode::BAD_REQUEST,
+            Kind::Exists | Kind::Conflict | Kind::Precondition => http::StatusCode::CONFLICT,
             Kind::PermissionDenied => http::StatusCode::FORBIDDEN,
             Kind::Unauthenticated => http::StatusCode::UNAUTHORIZED,
             Kind::Unavailable => http::StatusCode::SERVICE_UNAVAILABLE,

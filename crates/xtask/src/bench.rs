@@ -15,6 +15,7 @@ mod machine;
 mod phases;
 mod procfs;
 mod quantile;
+mod read;
 mod report;
 pub(crate) mod tool;
 

@@ -53,7 +53,7 @@ pub(crate) const SERVICES: [&str; 10] = [
 
 /// The largest request, in bytes: a response with several texts of 1 MiB. What is larger is refused
 /// before it is read.
-const MAX_REQUEST: usize = 8 * 1024 * 1024;
+pub(crate) const MAX_REQUEST: usize = 8 * 1024 * 1024;
 
 /// What a server streams.
 type Streamed<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
@@ -71,6 +71,7 @@ pub(crate) fn routes(shared: &Arc<Shared>) -> Routes {
             Guarded::new(
                 $server::new(api()).max_decoding_message_size(MAX_REQUEST),
                 auth,
+                &shared.cors,
             )
         };
     }

@@ -61,10 +61,16 @@ impl Services {
             key: adapters.chain_key,
             config: GatewayConfig {
                 secrets: self.config.notify.secrets.clone(),
+                allowed_origins: self.allowed_origins(),
                 ..GatewayConfig::default()
             },
         };
         Gateway::build(parts).context("the gateway cannot be built")
+    }
+
+    fn allowed_origins(&self) -> Vec<String> {
+        let origins = self.config.http.allowed_origins.iter();
+        origins.map(|origin| origin.as_str().to_owned()).collect()
     }
 
     pub(crate) fn scheduler(&self) -> Scheduler {

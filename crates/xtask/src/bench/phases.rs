@@ -5,7 +5,8 @@
 //! 3. One run in flight.
 //! 4. 64 in flight; CPU time, commits and messages are counted over this phase.
 //! 5. 64 in flight while statements are counted, which is slower.
-//! 6. Memory; then many runs that wait for a decision; memory again; then some of them go on, one
+//! 6. Reading one run over gRPC and over HTTP/JSON, in turns.
+//! 7. Memory; then many runs that wait for a decision; memory again; then some of them go on, one
 //!    at a time.
 
 use std::sync::Arc;
@@ -22,6 +23,7 @@ use super::drive::{Door, Held, Principals, STAGES, Took};
 use super::floor::Floor;
 use super::house::{Counts, Cpu, House};
 use super::quantile::Latencies;
+use super::read::{self, Reads};
 use crate::process::Processes;
 
 /// Runs that share a connection.
@@ -51,6 +53,7 @@ pub(super) struct Measured {
     pub(super) one: Phase,
     pub(super) many: Phase,
     pub(super) counted: Option<Counted>,
+    pub(super) reads: Reads,
     pub(super) paused: Option<Paused>,
 }
 
@@ -102,6 +105,9 @@ pub(super) fn measure(processes: &Processes, house: &House, plan: &Plan) -> Resu
     eprintln!("bench: {} runs, {MANY} in flight", plan.runs);
     let many = crowd.phase(house, plan.runs, MANY)?;
     let counted = crowd.counted(house, plan.runs / 8)?;
+    eprintln!("bench: {} reads over gRPC and over HTTP/JSON", plan.runs);
+    let door = crowd.doors.first().context("there is a door")?;
+    let reads = read::measure(house, &crowd.runtime, door, plan.runs)?;
     let paused = (plan.paused > 0)
         .then(|| crowd.paused(house, plan.paused))
         .transpose()?;
@@ -111,6 +117,7 @@ pub(super) fn measure(processes: &Processes, house: &House, plan: &Plan) -> Resu
         one,
         many,
         counted,
+        reads,
         paused,
     })
 }
