@@ -102,7 +102,10 @@ fn s6_13_schemathesis_finds_nothing() {
         schemathesis
             .arg("run")
             .arg(format!("{}/openapi.json", case.address(0)))
-            .args(["--header", &format!("Authorization: Bearer {}", case.token("admin"))])
+            .args([
+                "--header",
+                &format!("Authorization: Bearer {}", case.token("admin")),
+            ])
             .args(["--checks", "all"])
             // Whether a text is a bundle, or an id exists, is not for a schema to say.
             .args(["--exclude-checks", "positive_data_acceptance"])

@@ -57,8 +57,8 @@ use tonic::service::Routes;
 
 use auth::Authenticator;
 pub use config::GatewayConfig;
-pub use http::BadRule;
 use current::CurrentRevisions;
+pub use http::BadRule;
 use http::Door;
 use http::cors::Cors;
 use watch::Watching;

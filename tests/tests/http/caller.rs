@@ -160,7 +160,9 @@ impl Events {
 fn read(block: &str) -> Option<Event> {
     let field = |name: &str| {
         let mut lines = block.lines().filter_map(|line| line.split_once(": "));
-        lines.find(|(field, _)| *field == name).map(|(_, value)| value)
+        lines
+            .find(|(field, _)| *field == name)
+            .map(|(_, value)| value)
     };
     Some(Event {
         data: serde_json::from_str(field("data")?).expect("data is JSON"),

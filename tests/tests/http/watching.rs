@@ -13,7 +13,12 @@ const CALLS: usize = 12;
 fn long_script() -> String {
     let mut script = String::from("turns:\n");
     for turn in 0..TURNS {
-        let call = |call| format!("{{tool: ledger.append, args: {{n: {}}}}}", turn * CALLS + call);
+        let call = |call| {
+            format!(
+                "{{tool: ledger.append, args: {{n: {}}}}}",
+                turn * CALLS + call
+            )
+        };
         let calls: Vec<_> = (0..CALLS).map(call).collect();
         script.push_str(&format!(
             "  - calls: [{}]\n    delay: 50ms\n",

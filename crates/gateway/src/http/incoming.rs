@@ -108,8 +108,16 @@ fn set(
 
 /// A watch goes on behind the last event that was seen, whatever its address says.
 fn go_on(message: &mut DynamicMessage, from: &FieldDescriptor, last: &str) -> Result<(), Problem> {
-    let next = last.parse::<u64>().ok().and_then(|last| last.checked_add(1));
-    let wrong = || Problem::field(LAST_EVENT.as_str(), "must be the id of an event of this stream");
+    let next = last
+        .parse::<u64>()
+        .ok()
+        .and_then(|last| last.checked_add(1));
+    let wrong = || {
+        Problem::field(
+            LAST_EVENT.as_str(),
+            "must be the id of an event of this stream",
+        )
+    };
     message.set_field(from, Value::U64(next.ok_or_else(wrong)?));
     Ok(())
 }
@@ -128,7 +136,10 @@ fn check_type(headers: &HeaderMap, wanted: &[&str]) -> Result<(), Problem> {
     let given = headers.get(CONTENT_TYPE).and_then(|v| v.to_str().ok());
     let given = given.unwrap_or_default().split(';').next();
     let given = given.unwrap_or_default().trim();
-    if wanted.iter().any(|wanted| wanted.eq_ignore_ascii_case(given)) {
+    if wanted
+        .iter()
+        .any(|wanted| wanted.eq_ignore_ascii_case(given))
+    {
         return Ok(());
     }
     Err(Problem::unsupported_type(&wanted.join("` or `")))
@@ -174,10 +185,13 @@ mod tests {
 
     fn start(body: &str) -> Result<v1::StartRunRequest, serde_json::Value> {
         let mut headers = HeaderMap::new();
-        headers.insert(CONTENT_TYPE, "application/json; charset=utf-8".parse().unwrap());
+        headers.insert(
+            CONTENT_TYPE,
+            "application/json; charset=utf-8".parse().unwrap(),
+        );
         let input = descriptor::<v1::StartRunRequest>();
         let message = json(body.as_bytes(), &headers, &input);
-        let message = message.map_err(|p| serde_json::from_str(&p.json()).unwrap())?;
+        let message = message.map_err(|p| p.json().parse::<serde_json::Value>().unwrap())?;
         Ok(message.transcode_to().unwrap())
     }
 
@@ -199,8 +213,18 @@ mod tests {
     fn s10_5_a_bad_body_is_refused_and_says_where() {
         let deep = format!("{{\"agent\": {}", "[".repeat(100_000));
         for body in [
-            "{", "nonsense", "null", "[]", "\"x\"", "{} {}", "{\"agent\":}", "\u{0}",
-            "{\"input\": \"\\ud800\"}", deep.as_str(), "1e999", "{\"agent\": 1e999}",
+            "{",
+            "nonsense",
+            "null",
+            "[]",
+            "\"x\"",
+            "{} {}",
+            "{\"agent\":}",
+            "\u{0}",
+            "{\"input\": \"\\ud800\"}",
+            deep.as_str(),
+            "1e999",
+            "{\"agent\": 1e999}",
         ] {
             let refused = start(body).unwrap_err();
             assert_eq!(refused["code"], "request.invalid", "{refused}");

@@ -61,11 +61,7 @@ impl Problem {
     /// What stands at the path answers other verbs.
     pub(super) fn method_not_allowed(allowed: &str) -> Problem {
         let sentence = format!("This verb is not answered here; these are: {allowed}.");
-        let coded = Coded::new(
-            Kind::Unimplemented,
-            code::HTTP_METHOD_NOT_ALLOWED,
-            sentence,
-        );
+        let coded = Coded::new(Kind::Unimplemented, code::HTTP_METHOD_NOT_ALLOWED, sentence);
         let mut problem = Problem::with(StatusCode::METHOD_NOT_ALLOWED, coded);
         if let Ok(allowed) = HeaderValue::from_str(allowed) {
             problem.headers.insert(ALLOW, allowed);

@@ -15,7 +15,7 @@ use bytes::Bytes;
 use futures::stream::unfold;
 use http::HeaderName;
 use http::header::CACHE_CONTROL;
-use prost_reflect::{DynamicMessage, MessageDescriptor, Value};
+use prost_reflect::{DynamicMessage, MessageDescriptor, ReflectMessage, Value};
 use sayso_service::error::Coded;
 use tonic::Streaming;
 

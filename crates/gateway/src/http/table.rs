@@ -79,11 +79,7 @@ impl Place {
                 "a body that is one field is for streams of bytes, and they have no other",
             ));
         }
-        let rpc = format!(
-            "/{}/{}",
-            method.parent_service().full_name(),
-            method.name()
-        );
+        let rpc = format!("/{}/{}", method.parent_service().full_name(), method.name());
         Ok(Place {
             verb: Method::from_bytes(rule.verb.as_bytes()).map_err(|_| bad("no such verb"))?,
             rpc: PathAndQuery::try_from(rpc).map_err(|_| bad("its name is no path"))?,
@@ -211,7 +207,13 @@ mod tests {
         assert_eq!(at(Method::GET, "/v2/runs"), None);
         let table = Table::of_the_api().unwrap();
         let allowed = |path| table.find(path).map(|found| found.allowed());
-        assert_eq!(allowed("/v1/runs").as_deref(), Some("GET, HEAD, OPTIONS, POST"));
-        assert_eq!(allowed("/v1/runs/x:cancel").as_deref(), Some("OPTIONS, POST"));
+        assert_eq!(
+            allowed("/v1/runs").as_deref(),
+            Some("GET, HEAD, OPTIONS, POST")
+        );
+        assert_eq!(
+            allowed("/v1/runs/x:cancel").as_deref(),
+            Some("OPTIONS, POST")
+        );
     }
 }

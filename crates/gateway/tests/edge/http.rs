@@ -59,7 +59,9 @@ fn sorted(value: &Value) -> Value {
         Value::Object(object) => {
             let mut keys: Vec<&String> = object.keys().collect();
             keys.sort();
-            let sorted = keys.into_iter().map(|key| (key.clone(), sorted(&object[key])));
+            let sorted = keys
+                .into_iter()
+                .map(|key| (key.clone(), sorted(&object[key])));
             Value::Object(sorted.collect())
         }
         Value::Array(values) => Value::Array(values.iter().map(sorted).collect()),
@@ -114,7 +116,9 @@ async fn s6_13_pages_of_named_origins_may_call_over_http() {
         let told = send(&house, asked(OURS)).await;
         assert_eq!(told.status(), StatusCode::NO_CONTENT, "{path}");
         assert_eq!(told.headers()[ACCESS_CONTROL_ALLOW_METHODS], allowed);
-        let headers = told.headers()[ACCESS_CONTROL_ALLOW_HEADERS].to_str().unwrap();
+        let headers = told.headers()[ACCESS_CONTROL_ALLOW_HEADERS]
+            .to_str()
+            .unwrap();
         assert!(headers.contains("idempotency-key") && headers.contains("x-grpc-web"));
         let told = send(&house, asked("https://else.example.org")).await;
         assert!(!told.headers().contains_key(ACCESS_CONTROL_ALLOW_METHODS));

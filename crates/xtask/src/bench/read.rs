@@ -38,7 +38,12 @@ pub(super) struct Read {
 }
 
 /// Reads a run so often each way.
-pub(super) fn measure(house: &House, runtime: &Runtime, door: &Door, reads: usize) -> Result<Reads> {
+pub(super) fn measure(
+    house: &House,
+    runtime: &Runtime,
+    door: &Door,
+    reads: usize,
+) -> Result<Reads> {
     let mut door = door.clone();
     let (run, mut page) = runtime.block_on(async {
         let run = door.pause().await?.run;
@@ -145,7 +150,10 @@ impl Page {
         let answer = self.connection.send_request(request).await?;
         let status = answer.status();
         let body = answer.into_body().collect().await?.to_bytes();
-        ensure!(status.is_success() && !body.is_empty(), "a run is not read: {status}");
+        ensure!(
+            status.is_success() && !body.is_empty(),
+            "a run is not read: {status}"
+        );
         Ok(())
     }
 }

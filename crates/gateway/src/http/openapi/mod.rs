@@ -68,7 +68,9 @@ fn operation(place: &Place, comments: &Comments, schemas: &mut Schemas<'_>) -> V
     let method = &place.method;
     let service = method.parent_service();
     let said = comments.of(&service.parent_file(), method.path());
-    let summary = said.split_once(". ").map_or(said.as_str(), |(first, _)| first);
+    let summary = said
+        .split_once(". ")
+        .map_or(said.as_str(), |(first, _)| first);
     let mut operation = json!({
         "operationId": method.name(),
         "tags": [service.name()],

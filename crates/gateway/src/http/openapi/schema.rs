@@ -95,7 +95,11 @@ impl<'c> Schemas<'c> {
             return if side == Side::In { or_null(one) } else { one };
         }
         let many = json!({"type": "array", "items": one});
-        if side == Side::In { or_null(many) } else { many }
+        if side == Side::In {
+            or_null(many)
+        } else {
+            many
+        }
     }
 
     fn kind(&mut self, kind: &Kind, side: Side) -> Value {
@@ -146,7 +150,11 @@ impl<'c> Schemas<'c> {
 
 /// A whole number. 64 bits go out as a string, which no reader rounds.
 fn number(side: Side, least: i64, most: u64, wide: bool) -> Value {
-    let digits = if least < 0 { "^[+-]?[0-9]+$" } else { r"^\+?[0-9]+$" };
+    let digits = if least < 0 {
+        "^[+-]?[0-9]+$"
+    } else {
+        r"^\+?[0-9]+$"
+    };
     match side {
         Side::Out if wide => json!({"type": "string", "pattern": digits}),
         Side::Out | Side::Query => json!({"type": "integer", "minimum": least, "maximum": most}),
