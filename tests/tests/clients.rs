@@ -112,7 +112,7 @@ fn s6_13_schemathesis_finds_nothing() {
             // Streams do not end.
             .args(["--exclude-path-regex", ":watch$"])
             .args(["--phases", "examples,coverage,fuzzing"])
-            .args(["--max-examples", "10", "--seed", "1", "--workers", "2"])
+            .args(["--max-examples", "20", "--seed", "1", "--workers", "2"])
             .args(["--generation-database", "none", "--no-color"])
             .current_dir(folder.path())
             .env("HOME", folder.path());

@@ -25,8 +25,8 @@ both! {
             }
         };
         assert_eq!(held["runStatus"], "RUN_STATUS_AWAITING_APPROVAL");
-        let pending = app.get(&format!("/v1/approvals?run_id={run}&statuses=APPROVAL_STATUS_PENDING"));
-        let pending = pending.await.ok();
+        let pending = format!("/v1/approvals?run_id={run}&statuses=APPROVAL_STATUS_PENDING");
+        let pending = app.get(&pending).await.ok();
         let approval = pending["approvals"][0]["id"].as_str().unwrap();
         let read = app.get(&format!("/v1/approvals/{approval}")).await.ok();
         assert_eq!(read["approval"]["argsJson"], r#"{"n":1}"#);

@@ -14,14 +14,15 @@ use super::problem::{Problem, shortened};
 use super::query;
 use super::table::{Place, PlaceBody};
 use super::template::{Captured, decoded};
+use super::unique::Unique;
 use crate::api::MAX_REQUEST;
 
 /// What makes a request safe to send again.
-pub(super) const KEY: HeaderName = HeaderName::from_static("idempotency-key");
+const KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const KEY_FIELD: &str = "idempotency_key";
 
 /// The id of the last event that a reconnecting watcher saw, and where the watch goes on.
-pub(super) const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
+const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
 const FROM_FIELD: &str = "from_sequence";
 
 const JSON: &str = "application/json";
@@ -161,6 +162,8 @@ fn json(
     let message = DynamicMessage::deserialize(input.clone(), tracked);
     let message = message.map_err(|error| unreadable(&error, &track.path().to_string()))?;
     reader.end().map_err(|error| unreadable(&error, ""))?;
+    let unique = serde_json::from_slice::<Unique>(body);
+    unique.map_err(|error| unreadable(&error, ""))?;
     Ok(message)
 }
 
@@ -238,6 +241,8 @@ mod tests {
         }
         let unknown = start(r#"{"colour": "red"}"#).unwrap_err();
         assert!(unknown.to_string().contains("colour"), "{unknown}");
+        let twice = start(r#"{"agent": "a", "agent": "b"}"#).unwrap_err();
+        assert!(twice.to_string().contains("twice"), "{twice}");
     }
 
     #[test]

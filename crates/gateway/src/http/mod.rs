@@ -25,6 +25,7 @@ mod stream;
 mod table;
 mod template;
 mod unary;
+mod unique;
 
 use std::sync::Arc;
 

@@ -26,12 +26,12 @@ pub(super) fn read(
             return Err(Problem::field(&name, "is not a parameter of this request"));
         };
         let value = value(&field, &name, text)?;
-        match object.get_mut(field.json_name()) {
+        match object.get_mut(field.name()) {
             None if field.cardinality() == Cardinality::Repeated => {
-                object.insert(field.json_name().to_owned(), Value::Array(vec![value]));
+                object.insert(field.name().to_owned(), Value::Array(vec![value]));
             }
             None => {
-                object.insert(field.json_name().to_owned(), value);
+                object.insert(field.name().to_owned(), value);
             }
             Some(Value::Array(values)) => values.push(value),
             Some(_) => return Err(Problem::field(&name, "is given twice")),
@@ -123,11 +123,11 @@ mod tests {
     #[test]
     fn s10_5_a_bad_query_is_refused_with_its_field() {
         for (query, field) in [
-            ("page_size=-1", "pageSize"),
-            ("page_size=99999999999", "pageSize"),
-            ("page_size=", "pageSize"),
+            ("page_size=-1", "page_size"),
+            ("page_size=99999999999", "page_size"),
+            ("page_size=", "page_size"),
             ("statuses=RUNNING", "statuses[0]"),
-            ("created_after=yesterday", "createdAfter"),
+            ("created_after=yesterday", "created_after"),
             ("agent=a&agent=b", "agent"),
             ("colour=red", "colour"),
         ] {

@@ -8,7 +8,6 @@ use prost_reflect::{FieldDescriptor, MessageDescriptor};
 use sayso_wire::code;
 use serde_json::{Map, Value, json};
 
-use super::incoming::{KEY, LAST_EVENT};
 use super::problem::PROBLEM_JSON;
 use super::query;
 use super::table::{Place, PlaceBody, Table};
@@ -163,7 +162,7 @@ fn parameters(place: &Place, comments: &Comments, schemas: &mut Schemas<'_>) -> 
 fn headers(input: &MessageDescriptor) -> impl Iterator<Item = Value> {
     let key = input.get_field_by_name("idempotency_key").map(|_| {
         json!({
-            "name": KEY.as_str(),
+            "name": "Idempotency-Key",
             "in": "header",
             "description": "Makes it safe to send again: the same key with the same request is \
                             answered alike and done once.",
@@ -172,7 +171,7 @@ fn headers(input: &MessageDescriptor) -> impl Iterator<Item = Value> {
     });
     let last = input.get_field_by_name("from_sequence").map(|_| {
         json!({
-            "name": LAST_EVENT.as_str(),
+            "name": "Last-Event-ID",
             "in": "header",
             "description": "The id of the last event that was seen: the stream goes on behind it.",
             "schema": {"type": "string", "pattern": "^[0-9]{1,19}$"},

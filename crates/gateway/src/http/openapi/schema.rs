@@ -169,13 +169,14 @@ fn number(side: Side, least: i64, most: u64, wide: bool) -> Value {
 
 /// The same, or null.
 fn or_null(mut schema: Value) -> Value {
-    match schema.get("type").cloned() {
-        Some(Value::String(kind)) => schema["type"] = json!([kind, "null"]),
-        Some(Value::Array(mut kinds)) => {
-            kinds.push("null".into());
-            schema["type"] = kinds.into();
-        }
-        _ => schema = json!({"anyOf": [schema, {"type": "null"}]}),
+    if let Some(Value::Array(kinds)) = schema.get_mut("anyOf") {
+        kinds.push(json!({"type": "null"}));
+        return schema;
+    }
+    match schema.get_mut("type") {
+        Some(Value::Array(kinds)) => kinds.push("null".into()),
+        Some(kind) => *kind = json!([kind, "null"]),
+        None => return json!({"anyOf": [schema, {"type": "null"}]}),
     }
     schema
 }
