@@ -5,7 +5,8 @@ use sayso_wire::v1::{Run, RunStatus};
 
 use crate::bundle::Bundle;
 use crate::client::Client;
-use crate::deployment::{Deployment, Options, Shape};
+use crate::deployment::Deployment;
+use crate::options::{Options, Shape};
 
 /// A test at work in a deployment, with the people in it. If it panics, it prints what the
 /// deployment's processes logged meanwhile.

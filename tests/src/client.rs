@@ -6,10 +6,12 @@ use sayso_wire::v1::audit_service_client::AuditServiceClient;
 use sayso_wire::v1::budget_service_client::BudgetServiceClient;
 use sayso_wire::v1::decision::Target;
 use sayso_wire::v1::feedback_service_client::FeedbackServiceClient;
+use sayso_wire::v1::group_service_client::GroupServiceClient;
 use sayso_wire::v1::pause_service_client::PauseServiceClient;
 use sayso_wire::v1::policy_service_client::PolicyServiceClient;
 use sayso_wire::v1::role_service_client::RoleServiceClient;
 use sayso_wire::v1::run_service_client::RunServiceClient;
+use sayso_wire::v1::secret_service_client::SecretServiceClient;
 use sayso_wire::v1::token_service_client::TokenServiceClient;
 use sayso_wire::v1::{
     Action, Approval, ApprovalStatus, AttachRoleRequest, AuditEntry, AuditOutcome,
@@ -90,6 +92,8 @@ services! {
     tokens: TokenServiceClient,
     audit: AuditServiceClient,
     ratings: FeedbackServiceClient,
+    secrets: SecretServiceClient,
+    groups: GroupServiceClient,
     pauses: PauseServiceClient,
     budgets: BudgetServiceClient,
 }
@@ -263,18 +267,25 @@ impl Client {
     ///
     /// If they cannot be listed.
     pub async fn pending(&self, run: &str) -> Vec<Approval> {
+        let pending = self.try_pending(run).await;
+        pending.expect("approvals can be listed")
+    }
+
+    /// The pending approvals of a run, in call order.
+    ///
+    /// # Errors
+    ///
+    /// The refusal.
+    pub async fn try_pending(&self, run: &str) -> Result<Vec<Approval>, Status> {
         let request = ListApprovalsRequest {
             statuses: vec![ApprovalStatus::Pending.into()],
             run_id: run.into(),
             ..ListApprovalsRequest::default()
         };
-        let page = self.approvals().list_approvals(request).await;
-        let mut approvals = page
-            .expect("approvals can be listed")
-            .into_inner()
-            .approvals;
+        let page = self.approvals().list_approvals(request).await?;
+        let mut approvals = page.into_inner().approvals;
         approvals.sort_by_key(|approval| approval.sequence);
-        approvals
+        Ok(approvals)
     }
 
     /// Waits until a run waits for so many approvals, and lists them in call order.

@@ -13,119 +13,22 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
+use crate::broker;
 use crate::bundle::Bundle;
 use crate::client::Client;
-use crate::collector::Collector;
 use crate::command::{self, Ran};
+use crate::disk::Disk;
 use crate::ledger::Ledger;
+use crate::options::{Options, Shape, Small};
 use crate::process::Process;
 use crate::program::{free_port, program};
 use crate::proxy::Proxy;
+use crate::server::Server;
 use crate::wait::until;
 use crate::watchdog;
 
 /// The ledger's server, built beside this library.
 const LEDGER_SERVER: &str = "sayso-ledger";
-
-/// How a deployment is laid out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Shape {
-    /// One process on SQLite.
-    Embedded,
-    /// The six services on Postgres and NATS, with so many executors and gateways.
-    Apart {
-        /// How many executors.
-        executors: usize,
-        /// How many gateways.
-        gateways: usize,
-    },
-}
-
-impl Shape {
-    /// One of each service.
-    pub const APART: Self = Self::Apart {
-        executors: 1,
-        gateways: 1,
-    };
-}
-
-/// What a deployment is told.
-#[derive(Debug, Clone, Default)]
-pub struct Options {
-    scripts: Vec<(String, String)>,
-    models: Vec<(String, Value)>,
-    tiers: Vec<(String, Vec<String>)>,
-    hooks: Option<String>,
-    proxied: bool,
-    secrets: Vec<(String, String)>,
-    schedulers: usize,
-    collector: Option<String>,
-}
-
-impl Options {
-    /// Nothing: no models.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// A scripted model and a tier of this name.
-    #[must_use]
-    pub fn script(mut self, name: &str, script: &str) -> Self {
-        self.scripts.push((name.to_owned(), script.to_owned()));
-        self.tiers.push((name.to_owned(), vec![name.to_owned()]));
-        self
-    }
-
-    /// Any model.
-    #[must_use]
-    pub fn model(mut self, name: &str, model: Value) -> Self {
-        self.models.push((name.to_owned(), model));
-        self
-    }
-
-    /// A tier.
-    #[must_use]
-    pub fn tier(mut self, name: &str, models: &[&str]) -> Self {
-        let models = models.iter().map(|model| (*model).to_owned()).collect();
-        self.tiers.push((name.to_owned(), models));
-        self
-    }
-
-    /// Crash windows, in the form of `SAYSO_HOOKS`, for the first executor's first start.
-    #[must_use]
-    pub fn hooks(mut self, hooks: &str) -> Self {
-        self.hooks = Some(hooks.to_owned());
-        self
-    }
-
-    /// A secret of `notify.secrets`.
-    #[must_use]
-    pub fn secret(mut self, name: &str, value: &str) -> Self {
-        self.secrets.push((name.to_owned(), value.to_owned()));
-        self
-    }
-
-    /// So many schedulers beside the first, where services run apart: `scheduler-1`, …
-    #[must_use]
-    pub fn more_schedulers(mut self, count: usize) -> Self {
-        self.schedulers = count;
-        self
-    }
-
-    /// Where all traces go, in full.
-    #[must_use]
-    pub fn collector(mut self, collector: &Collector) -> Self {
-        self.collector = Some(collector.address());
-        self
-    }
-
-    /// A database that can be taken away; for services that run apart.
-    #[must_use]
-    pub fn proxied(mut self) -> Self {
-        self.proxied = true;
-        self
-    }
-}
 
 /// Secrets of tokens, by what their holders do.
 #[derive(Debug, Clone, Default)]
@@ -155,8 +58,10 @@ pub struct Deployment {
     proxy: Option<Proxy>,
     /// What its agents' tools did.
     pub ledger: Ledger,
-    // Dropped last: the processes that use it are gone by then.
+    // Dropped last, in this order: the processes that use them are gone by then.
     kept: Option<TestDatabase>,
+    server: Option<Server>,
+    disk: Option<Disk>,
 }
 
 impl Deployment {
@@ -190,15 +95,32 @@ impl Deployment {
     /// If a file or the database cannot be made.
     pub async fn prepare(shape: Shape, options: &Options) -> Self {
         let folder = watchdog::folder().join(uuid::Uuid::now_v7().simple().to_string());
-        std::fs::create_dir_all(folder.join("data")).expect("a folder can be made");
+        for part in ["data", "nats", "postgres"] {
+            std::fs::create_dir_all(folder.join(part)).expect("a folder can be made");
+        }
+        let disk = options.small.map(|what| {
+            let part = match (what, shape) {
+                (Small::Broker, _) => "nats",
+                (Small::Database, Shape::Embedded) => "data",
+                (Small::Database, Shape::Apart { .. }) => "postgres",
+            };
+            Disk::mount(&folder.join(part))
+        });
+        let server = options.own_server.then(|| Server::prepare(&folder));
+        if let Some(server) = &server {
+            server.up().await;
+        }
         let kept = match shape {
-            Shape::Embedded => None,
-            Shape::Apart { .. } => Some(TestDatabase::new(Kind::Postgres).await),
+            Shape::Apart { .. } if server.is_none() => {
+                Some(TestDatabase::new(Kind::Postgres).await)
+            }
+            Shape::Embedded | Shape::Apart { .. } => None,
         };
-        let database = kept.as_ref().map_or_else(
-            || format!("sqlite://{}", folder.join("data/sayso.db").display()),
-            |database| database.url().to_owned(),
-        );
+        let database = match (&server, &kept) {
+            (Some(server), _) => server.url().to_owned(),
+            (None, Some(database)) => database.url().to_owned(),
+            (None, None) => format!("sqlite://{}", folder.join("data/sayso.db").display()),
+        };
         let mut deployment = Self {
             shape,
             config: folder.join("config.yaml"),
@@ -212,6 +134,8 @@ impl Deployment {
             tokens: Mutex::default(),
             proxy: None,
             kept,
+            server,
+            disk,
             folder,
         };
         if options.proxied {
@@ -235,8 +159,11 @@ impl Deployment {
         base["database"] = json!({"url": self.database});
         base["cluster"] = json!({"key": "11".repeat(32)});
         base["chain"] = json!({"key": "22".repeat(32)});
+        base["secrets"] = json!({"key": "33".repeat(32)});
         if let Some(collector) = &options.collector {
-            base["telemetry"] = json!({"otlp_endpoint": collector, "sampling": 1.0});
+            base["telemetry"] = json!({
+                "otlp_endpoint": collector, "sampling": 1.0, "content": options.tells,
+            });
         }
         let secrets: BTreeMap<_, _> = options.secrets.iter().cloned().collect();
         base["notify"] = json!({"secrets": secrets});
@@ -455,6 +382,20 @@ impl Deployment {
         &self.folder
     }
 
+    /// The port on which a service listens.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such service.
+    pub fn port(&self, service: &str) -> u16 {
+        self.ports[service]
+    }
+
+    /// The broker's port.
+    pub fn nats_port(&self) -> u16 {
+        self.nats_port
+    }
+
     /// Its configuration file.
     pub fn config(&self) -> &Path {
         &self.config
@@ -536,6 +477,58 @@ impl Deployment {
         self.nats.as_ref().expect("there is a broker")
     }
 
+    /// The database server, where it is the deployment's own.
+    pub fn own_server(&self) -> Option<&Process> {
+        self.server.as_ref().map(|server| &server.process)
+    }
+
+    /// The broker, where there is one.
+    pub fn broker(&self) -> Option<&Process> {
+        self.nats.as_ref()
+    }
+
+    /// Starts the database server if it does not run, and waits until it takes connections.
+    ///
+    /// # Panics
+    ///
+    /// If it does not, or is not the deployment's own.
+    pub async fn database_up(&self) {
+        let server = self.server.as_ref();
+        server.expect("it has a server of its own").up().await;
+    }
+
+    /// The small disk.
+    ///
+    /// # Panics
+    ///
+    /// If there is none.
+    pub fn disk(&self) -> &Disk {
+        self.disk.as_ref().expect("something is on a small disk")
+    }
+
+    /// Deletes the broker's streams, with all that is in them, as an administrator could.
+    ///
+    /// # Errors
+    ///
+    /// If the broker is away meanwhile.
+    pub async fn delete_streams(&self) -> std::io::Result<()> {
+        for stream in ["SAYSO_WORK", "SAYSO_EVENTS"] {
+            broker::ask(self.nats_port, &format!("STREAM.DELETE.{stream}")).await?;
+        }
+        Ok(())
+    }
+
+    /// How many wake-ups the broker holds that no worker has acknowledged.
+    ///
+    /// # Errors
+    ///
+    /// If the broker is away, or does not know the stream.
+    pub async fn queued_wake_ups(&self) -> std::io::Result<u64> {
+        let stream = broker::ask(self.nats_port, "STREAM.INFO.SAYSO_WORK").await?;
+        let messages = stream["state"]["messages"].as_u64();
+        messages.ok_or_else(|| std::io::Error::other(stream.to_string()))
+    }
+
     /// What stands between the services and the database.
     ///
     /// # Panics
@@ -593,6 +586,21 @@ impl Deployment {
         command::sayso(arguments, &environment, &self.folder)
     }
 
+    /// The same with a text on standard input.
+    pub fn sayso_reading<const N: usize>(
+        &self,
+        holder: &str,
+        arguments: [&str; N],
+        input: &str,
+    ) -> Ran {
+        let (token, server) = (self.token(holder), self.address(0));
+        let environment = [
+            ("SAYSO_TOKEN", token.as_str()),
+            ("SAYSO_SERVER", server.as_str()),
+        ];
+        command::sayso_reading(arguments, &environment, &self.folder, input)
+    }
+
     /// Moves the database's clock forward for everybody.
     ///
     /// # Panics
@@ -631,15 +639,27 @@ impl Deployment {
         })
     }
 
+    /// What everything has logged so far.
+    pub fn logs(&self) -> String {
+        self.logged().map(Process::log).collect()
+    }
+
+    /// Everything that logs.
+    fn logged(&self) -> impl Iterator<Item = &Process> {
+        self.processes
+            .iter()
+            .chain(&self.nats)
+            .chain(self.own_server())
+    }
+
     /// The lengths of all logs now.
     pub(crate) fn log_marks(&self) -> Vec<usize> {
-        let logs = self.processes.iter().chain(&self.nats);
-        logs.map(|process| process.log().len()).collect()
+        self.logged().map(|process| process.log().len()).collect()
     }
 
     /// What was logged since.
     pub(crate) fn logs_since(&self, marks: &[usize]) -> String {
-        let logs = self.processes.iter().chain(&self.nats).zip(marks);
+        let logs = self.logged().zip(marks);
         logs.map(|(process, mark)| {
             let log = process.log();
             let new = log.get(*mark..).unwrap_or(&log);
@@ -653,7 +673,9 @@ impl Drop for Deployment {
     fn drop(&mut self) {
         self.processes.clear();
         self.nats = None;
-        drop(self.kept.take());
+        self.kept = None;
+        self.server = None;
+        self.disk = None;
     }
 }
 

@@ -11,23 +11,28 @@
 //! [`both!`] runs a scenario on both kinds. Waiting is asking again until a condition holds, with a
 //! limit ([`until`]) that no healthy run comes near; nothing waits for a fixed time.
 //!
-//! Races are run for 200 rounds, or as many as `SAYSO_TEST_ROUNDS` says; executors are killed 5 times
-//! under load, or as often as `SAYSO_TEST_CHAOS_KILLS` says.
+//! Races are run for 200 rounds, or as many as `SAYSO_TEST_ROUNDS` says; what the variables of
+//! `tests/chaos` say, stands there.
 //!
 //! What acts in these tests is [`Ledger`]'s server: a file outside the product gets a line for each
 //! execution.
 
+mod broker;
 mod bundle;
 mod case;
 mod client;
 mod collector;
 mod command;
 mod deployment;
+mod dice;
+mod disk;
 mod ledger;
+mod options;
 mod process;
 mod program;
 mod provider;
 mod proxy;
+mod server;
 mod timeline;
 mod wait;
 mod watchdog;
@@ -38,8 +43,11 @@ pub use case::Case;
 pub use client::{Bearer, Client, code, detail};
 pub use collector::{Collector, Span};
 pub use command::Ran;
-pub use deployment::{Deployment, Options, Shape};
+pub use deployment::Deployment;
+pub use dice::Dice;
+pub use disk::Disk;
 pub use ledger::{Entry, Ledger};
+pub use options::{Options, Shape, Small};
 pub use process::Process;
 pub use program::{free_port, program};
 pub use provider::{Answer, Format, Provider, Receiver};

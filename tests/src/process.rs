@@ -121,6 +121,17 @@ impl Process {
         child.wait().expect("a child can be waited for").code()
     }
 
+    /// Asks it to end as a terminal does, and waits for it.
+    ///
+    /// # Panics
+    ///
+    /// If it does not run.
+    pub fn interrupt(&self) {
+        self.signal("INT");
+        let mut child = self.child().take().expect("it runs");
+        child.wait().expect("a child can be waited for");
+    }
+
     /// Freezes it.
     ///
     /// # Panics

@@ -1,7 +1,7 @@
 //! Ends what a test process leaves behind. Shared deployments are never dropped, and a test process
 //! may be killed: so a shell waits for the end of its standard input, which comes with the end of the
 //! test process however it ends, and then kills every process that carries our folder's name in its
-//! environment, and removes the folder.
+//! environment, takes away the small disks that are mounted in the folder, and removes it.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -18,6 +18,9 @@ for process in /proc/[0-9]*; do
         kill -9 "$pid" 2>/dev/null
     fi
 done
+while read -r _ at _; do
+    case "$at" in "$1"/*) umount --lazy "$at" ;; esac
+done < /proc/mounts
 rm -rf "$1"
 "#;
 

@@ -1,7 +1,8 @@
 use std::sync::{Arc, OnceLock};
 
 use crate::case::Case;
-use crate::deployment::{Deployment, Options, Shape};
+use crate::deployment::Deployment;
+use crate::options::{Options, Shape};
 
 /// The deployments that the tests of one file share: one of each shape, started when first needed.
 #[derive(Debug)]

@@ -195,6 +195,13 @@ both! {
         }
         let closed = case.app.approval(&approval.id).await.expect("it is still there");
         assert_eq!(closed.status().word(), "closed");
+        let late = until("the end of the child is on record", async || {
+            let timeline = case.app.timeline(&run).await;
+            timeline.has("child_finished", "call_1_1").then_some(timeline)
+        })
+        .await;
+        assert_eq!(late.one("child_finished", "call_1_1").content["ended_by"], "cancelled");
+        assert_eq!(case.app.actions(&run).await["call_1_1"].status().word(), "failed");
         assert_eq!(case.ledger.numbers(&leaf.id), [0_i64; 0]);
     }
 

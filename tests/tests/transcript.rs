@@ -273,6 +273,66 @@ fn b30_nothing_is_left_of_a_broken_answer() {
     }
 }
 
+/// B29 (a): the answer broke off after the last byte of an ungated call. Nothing of it ran: tools start
+/// after the whole answer. The next model answers, and its call is the only one.
+#[test]
+fn b29_a_call_of_an_answer_that_broke_off_does_not_run() {
+    for format in FORMATS {
+        on_runtime(async {
+            let call = ("ledger_append", r#"{"n":1}"#);
+            let broken = Answer::Broken {
+                text: "I append",
+                call,
+            };
+            let breaks = Provider::start(format, vec![broken, Answer::text("done")]).await;
+            let whole = vec![Answer::calls(&[call]), Answer::text("done")];
+            let answers = Provider::start(format, whole).await;
+            let options = Options::new()
+                .model("breaks", breaks.model())
+                .model("answers", answers.model())
+                .tier("b29", &["breaks", "answers"]);
+            let case = Case::alone(Shape::Embedded, options).await;
+            let bundle = Bundle::new("b29").ledger("ledger", "append").allow("*");
+            let run = case.begin(&bundle).await;
+            case.completed(&run).await;
+            assert_eq!(case.ledger.numbers(&run), [1]);
+            let timeline = case.app.timeline(&run).await;
+            assert_eq!(timeline.count("model_failover"), 1);
+            assert_eq!(timeline.count("tool_call"), 1);
+            assert_eq!(timeline.count("tool_started"), 1);
+        });
+    }
+}
+
+/// B29 (b): an earlier turn has executed a call, and no model is available in this one. However the
+/// run is retried, the transcript is sent again and the call is not.
+#[test]
+fn b29_a_retry_after_an_outage_of_the_models_repeats_no_call() {
+    for shape in SHAPES {
+        on_runtime(async {
+            let script = "turns:
+  - calls: [{tool: ledger.append, args: {n: 1}}]
+  - error: {status: 529, body: overloaded}
+  - text: done";
+            let case = Case::alone(shape, Options::new().script("b29", script)).await;
+            let bundle = Bundle::new("b29").ledger("ledger", "append").allow("*");
+            let run = case.begin(&bundle).await;
+            until("the run to complete", async || {
+                let now = case.sub.run(&run).await;
+                // Unless it is retried by itself.
+                if now.status() == RunStatus::Failed {
+                    case.sub.retry(&run).await.unwrap();
+                }
+                (now.status() == RunStatus::Completed).then_some(())
+            })
+            .await;
+            assert_eq!(case.ledger.numbers(&run), [1]);
+            let timeline = case.app.timeline(&run).await;
+            assert_eq!(timeline.count("tool_started"), 1);
+        });
+    }
+}
+
 /// S6.5, B23's part of S4.8: a call that is left undecided is shown as awaiting review, and its result
 /// comes later as a note.
 #[test]

@@ -12,6 +12,7 @@ use tracing::Instrument;
 use crate::hold::Hold;
 use crate::hold::delegating::DelegationLimits;
 use crate::journal::{Journal, LoadError, Loaded};
+use crate::lane::{Lane, Place};
 use crate::session::{Session, Stuck};
 use crate::world::{Fence, Herald, Models, Policy, Tools};
 use crate::write::is_due;
@@ -64,20 +65,48 @@ pub enum Driven {
 
 impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Driver<J, M, T, P, H> {
     /// Drives a run until it waits, ends, or is lost. A message on `nudges` says that somebody wrote
-    /// to it; `claimed` is called once the claim is durable, or it is clear that there is nothing to
-    /// claim; `drain` asks to hand the run back as soon as no call is in flight.
+    /// to it; a suspected run is driven alone in `lane`; `claimed` is called once the claim is durable,
+    /// or it is clear that there is nothing to claim; `drain` asks to hand the run back as soon as no
+    /// call is in flight.
     pub async fn drive(
         self: &Arc<Self>,
         run: &RunId,
         nudges: &mut mpsc::Receiver<()>,
+        lane: &Lane,
         claimed: impl FnOnce() + Send,
         drain: CancellationToken,
     ) -> Driven {
+        let driven = async {
+            let mut loaded = self.look(run).await?;
+            let mut place = None;
+            if loaded.state.is_suspected() {
+                let entered = lane.enter(&drain).await;
+                place = Some(entered.ok_or(Driven::Unavailable("this worker ends".into()))?);
+                loaded = self.look(run).await?;
+            }
+            let span = self.span(&loaded);
+            let driving = async {
+                let mut hold = self.hold(loaded, place).await?;
+                let parked = hold.run_until_parked(nudges, claimed, drain).await;
+                parked.map_err(|stuck| match stuck {
+                    Stuck::Load(error) => Driven::LeftAlone(error.to_string()),
+                    Stuck::Refused(why) => Driven::LeftAlone(why),
+                })
+            };
+            driving.instrument(span).await
+        };
+        match driven.await {
+            Ok(driven) | Err(driven) => driven,
+        }
+    }
+
+    /// Loads a run, if there is something for this worker to do in it.
+    async fn look(&self, run: &RunId) -> Result<Loaded, Driven> {
         let loaded = match self.journal.load(run).await {
             Ok(Some(loaded)) => loaded,
-            Ok(None) => return Driven::NotFound,
-            Err(LoadError::Unavailable(why)) => return Driven::Unavailable(why),
-            Err(error) => return Driven::LeftAlone(error.to_string()),
+            Ok(None) => return Err(Driven::NotFound),
+            Err(LoadError::Unavailable(why)) => return Err(Driven::Unavailable(why)),
+            Err(error) => return Err(Driven::LeftAlone(error.to_string())),
         };
         let elsewhere = loaded
             .lease
@@ -87,34 +116,23 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Driver<J, M, T, P, H
         #[cfg(feature = "hooks")]
         let elsewhere = elsewhere && !planted(Fault::TakeoverOfLiveWorker);
         if elsewhere {
-            return Driven::HeldElsewhere;
+            return Err(Driven::HeldElsewhere);
         }
         let now = self.journal.now();
         let child_ended = match self.has_ended_children(&loaded).await {
             Ok(ended) => ended,
-            Err(error) => return Driven::Unavailable(error.to_string()),
+            Err(error) => return Err(Driven::Unavailable(error.to_string())),
         };
         let owed = child_ended || is_due(&loaded.state, now);
         let marked_ready = loaded.lease.ready_at.is_some_and(|at| at <= now);
         if !owed && !marked_ready && loaded.lease.worker.is_none() {
-            return Driven::NothingOwed;
+            return Err(Driven::NothingOwed);
         }
         let untouched = loaded.lease.paused && !loaded.state.status().is_terminal();
         if untouched && (owed || loaded.lease.worker.is_some()) {
-            return Driven::Paused;
+            return Err(Driven::Paused);
         }
-        let span = self.span(&loaded);
-        let driven = async {
-            let mut hold = self.hold(loaded).await?;
-            let parked = hold.run_until_parked(nudges, claimed, drain).await;
-            parked.map_err(|stuck| match stuck {
-                Stuck::Load(error) => Driven::LeftAlone(error.to_string()),
-                Stuck::Refused(why) => Driven::LeftAlone(why),
-            })
-        };
-        match driven.instrument(span).await {
-            Ok(driven) | Err(driven) => driven,
-        }
+        Ok(loaded)
     }
 
     /// Whether the run waits for children that have ended.
@@ -142,7 +160,11 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Driver<J, M, T, P, H
         span
     }
 
-    async fn hold(self: &Arc<Self>, loaded: Loaded) -> Result<Hold<J, M, T, P, H>, Driven> {
+    async fn hold(
+        self: &Arc<Self>,
+        loaded: Loaded,
+        place: Option<Place>,
+    ) -> Result<Hold<J, M, T, P, H>, Driven> {
         let trigger = loaded.state.trigger();
         let revision = match self
             .policy
@@ -153,14 +175,25 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Driver<J, M, T, P, H
             // Nothing runs without policy; the sweep wakes the run again (S5.13).
             Err(error) => return Err(Driven::Unavailable(error.to_string())),
         };
+        let redaction = match self.tools.redaction(&trigger.namespace).await {
+            Ok(redaction) => redaction,
+            Err(error) => return Err(Driven::Unavailable(error.to_string())),
+        };
         let taken_over = loaded.lease.worker.is_some();
         let session = Session::new(
             Arc::clone(&self.journal),
             Arc::clone(&self.herald),
             self.key.clone(),
             self.worker.clone(),
+            redaction,
             loaded,
         );
-        Ok(Hold::new(Arc::clone(self), revision, session, taken_over))
+        Ok(Hold::new(
+            Arc::clone(self),
+            revision,
+            session,
+            taken_over,
+            place,
+        ))
     }
 }

@@ -32,7 +32,7 @@ pub async fn attend<J: Journal, M: Models, T: Tools, P: Policy, H: Herald>(
     };
     loop {
         let claimed = || tell(&Driven::Parked);
-        let driving = driver.drive(run, &mut nudges, claimed, drain.clone());
+        let driving = driver.drive(run, &mut nudges, holds.lane(), claimed, drain.clone());
         let driven = driving.await;
         match &driven {
             Driven::LeftAlone(why) => tracing::error!(%run, why, "the run is left alone"),

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Mutex;
 
+use sayso_driver::Lane;
 use sayso_run::RunId;
 use tokio::sync::mpsc;
 
@@ -19,9 +20,15 @@ pub enum Entry {
 #[derive(Debug, Default)]
 pub struct Holds {
     runs: Mutex<HashMap<RunId, mpsc::Sender<()>>>,
+    lane: Lane,
 }
 
 impl Holds {
+    /// Where runs are driven alone that may be what kills their workers.
+    pub fn lane(&self) -> &Lane {
+        &self.lane
+    }
+
     /// Enters a run, or nudges its hold. One pending nudge is enough: it makes the hold read all.
     pub fn enter(&self, run: &RunId) -> Entry {
         let mut runs = self

@@ -46,7 +46,7 @@ use sayso_run::{ChainKey, ChainKeys};
 use sayso_service::config::SecretSource;
 use sayso_service::health::Health;
 use sayso_service::peer::Peer;
-use sayso_store::Store;
+use sayso_store::{SecretKeys, Store};
 use sayso_wire::internal::approval_hub_service_client::ApprovalHubServiceClient;
 use sayso_wire::internal::judgement_service_client::JudgementServiceClient;
 use sayso_wire::internal::policy_service_client::PolicyServiceClient;
@@ -113,6 +113,7 @@ pub(crate) struct Shared {
     pub(crate) keys: ChainKeys,
     pub(crate) secrets: BTreeMap<String, SecretSource>,
     pub(crate) cors: Cors,
+    pub(crate) secret_keys: Option<SecretKeys>,
     scheduler: Peer,
     hub: Peer,
     policy: Peer,
@@ -175,6 +176,7 @@ impl Gateway {
             keys,
             secrets: config.secrets,
             cors: Cors::new(config.allowed_origins),
+            secret_keys: config.secret_keys,
             scheduler,
             hub,
             policy,

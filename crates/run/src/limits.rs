@@ -36,6 +36,10 @@ pub const WHOLE_TURNS: u32 = 2;
 /// Takeovers without progress between them, after which a run is failed.
 pub const MAX_TAKEOVERS: u32 = 5;
 
+/// Takeovers without progress after which a run may be what kills its workers, and is driven alone
+/// among such runs.
+pub const SUSPECTED_TAKEOVERS: u32 = 2;
+
 /// Calls in one answer; those beyond it are answered with an error.
 pub const MAX_CALLS_PER_ANSWER: usize = 64;
 

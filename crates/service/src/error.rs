@@ -89,6 +89,7 @@ impl Kind {
         match self {
             Kind::NotFound => http::StatusCode::NOT_FOUND,
             Kind::Invalid => http::StatusCode::BAD_REQUEST,
+            // What is asked does not fit the state of what it is asked of.
             Kind::Exists | Kind::Conflict | Kind::Precondition => http::StatusCode::CONFLICT,
             Kind::PermissionDenied => http::StatusCode::FORBIDDEN,
             Kind::Unauthenticated => http::StatusCode::UNAUTHORIZED,

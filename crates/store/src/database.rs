@@ -47,6 +47,13 @@ impl Database {
     pub(crate) fn now(&self) -> &'static str {
         self.kind().now()
     }
+
+    /// The same, read once for a whole statement, so that an index finds what lies before it: a clock
+    /// that may answer differently for each row makes Postgres look at every row. For reads that come
+    /// before any lock; what is read after one needs [`Database::now`].
+    pub(crate) fn at_once(&self) -> String {
+        format!("(SELECT {})", self.now())
+    }
 }
 
 impl Kind {

@@ -97,12 +97,13 @@ impl Deliveries<'_> {
         };
         let sql = format!(
             "WITH taken AS MATERIALIZED (SELECT d.id FROM deliveries d \
-             WHERE d.state = 'due' AND d.due_at <= {now} AND EXISTS (SELECT 1 FROM approvals a \
+             WHERE d.state = 'due' AND d.due_at <= {at_once} AND EXISTS (SELECT 1 FROM approvals a \
              WHERE a.id = d.approval AND a.status = 'pending') \
              ORDER BY d.due_at, d.id LIMIT $3 {lock}) \
              UPDATE deliveries SET holder = $1, due_at = {now} + $2, updated_at = {now} \
              WHERE id IN (SELECT id FROM taken) \
              RETURNING id, namespace, agent, run, approval, url, secret, attempts, body",
+            at_once = self.0.0.database.at_once(),
             now = self.0.0.database.now()
         );
         let lease = i64::try_from(lease.as_micros()).unwrap_or(i64::MAX);

@@ -88,7 +88,7 @@ impl Schedules<'_> {
             "SELECT {COLUMNS}, a.revision FROM schedules s \
              JOIN agents a ON a.namespace = s.namespace AND a.name = s.agent \
              WHERE s.next_at <= {now} AND NOT {paused} ORDER BY s.next_at, s.id LIMIT $1",
-            now = self.0.0.database.now(),
+            now = self.0.0.database.at_once(),
             paused = is_paused("s")
         );
         let records: Vec<DueRecord> = on_both!(&self.0.0.database, |pool| {

@@ -59,7 +59,7 @@ impl Sweep<'_> {
              AND (r.worker IS NULL OR NOT EXISTS \
              (SELECT 1 FROM workers w WHERE w.id = r.worker AND w.ended_at IS NULL)) \
              AND NOT {paused} ORDER BY r.ready_at LIMIT $2",
-            now = self.now(),
+            now = self.at_once(),
             paused = is_paused("r")
         );
         self.runs(sql, older_than, limit).await
@@ -92,12 +92,21 @@ impl Sweep<'_> {
         rows.into_iter().map(run_ref).collect()
     }
 
-    /// Runs with a pending approval whose time has passed by the database's clock (S6.8).
+    /// Runs with a pending approval whose time has passed by the database's clock (S6.8), or that
+    /// another group is to be let into (S6.12).
     pub async fn expired(&self, limit: u32) -> Result<Vec<RunRef>, DatabaseError> {
+        // By the order of the index: else Postgres reads all that are pending, expecting a third of
+        // them to be due.
         let sql = format!(
-            "SELECT DISTINCT a.run, a.namespace, a.agent FROM approvals a \
-             WHERE a.status = 'pending' AND a.expires_at <= {now} + $1 LIMIT $2",
-            now = self.now()
+            "SELECT DISTINCT due.run, due.namespace, due.agent FROM \
+             (SELECT * FROM (SELECT a.run, a.namespace, a.agent FROM approvals a \
+             WHERE a.status = 'pending' AND a.expires_at <= {now} + $1 \
+             ORDER BY a.expires_at LIMIT $2) expire UNION ALL \
+             SELECT * FROM (SELECT a.run, a.namespace, a.agent FROM approvals a \
+             WHERE a.status = 'pending' AND a.escalates_at IS NOT NULL \
+             AND a.escalates_at <= {now} + $1 \
+             ORDER BY a.escalates_at LIMIT $2) widen) due",
+            now = self.at_once()
         );
         self.runs(sql, Duration::ZERO, limit).await
     }
@@ -112,7 +121,7 @@ impl Sweep<'_> {
         let sql = format!(
             "SELECT id, namespace, agent FROM runs \
              WHERE published < seq AND updated_at <= {now} - $1 ORDER BY updated_at LIMIT $2",
-            now = self.now()
+            now = self.at_once()
         );
         self.runs(sql, older_than, limit).await
     }
@@ -127,6 +136,15 @@ impl Sweep<'_> {
             paused = is_paused("r")
         );
         self.runs(sql, Duration::ZERO, limit).await
+    }
+
+    /// Runs that have ended for good, with ends of children that are not on their record yet: what
+    /// comes late is recorded all the same (S1.4).
+    pub async fn late_parents(&self, limit: u32) -> Result<Vec<RunRef>, DatabaseError> {
+        let sql = "SELECT DISTINCT r.id, r.namespace, r.agent FROM child_ends c \
+             JOIN runs r ON r.id = c.parent \
+             WHERE r.status IN ('completed', 'cancelled') AND $1 = 0 LIMIT $2";
+        self.runs(sql.to_owned(), Duration::ZERO, limit).await
     }
 
     /// Live runs whose parent has ended: nobody waits for them any more (S1.4).
@@ -152,9 +170,18 @@ impl Sweep<'_> {
              AND p.agent IN ('', r.agent) \
              AND (p.resumed_at IS NULL OR p.resumed_at > {now} - $1)) \
              ORDER BY w.ended_at, r.id LIMIT $2",
-            now = self.now()
+            now = self.at_once()
         );
         self.runs(sql, after, limit).await
+    }
+
+    /// Runs that have ended with calls under way whose worker is marked dead: what came of them is
+    /// unknown (S4.5).
+    pub async fn lost(&self, limit: u32) -> Result<Vec<RunRef>, DatabaseError> {
+        let sql = "SELECT r.id, r.namespace, r.agent FROM runs r JOIN workers w ON w.id = r.worker \
+             WHERE r.worker IS NOT NULL AND r.ended_at IS NOT NULL AND r.open_calls > 0 \
+             AND w.ended_at IS NOT NULL AND $1 = 0 LIMIT $2";
+        self.runs(sql.to_owned(), Duration::ZERO, limit).await
     }
 
     /// How many runs are live, by namespace and status.
@@ -186,6 +213,10 @@ impl Sweep<'_> {
 
     fn now(&self) -> &'static str {
         self.0.0.database.now()
+    }
+
+    fn at_once(&self) -> String {
+        self.0.0.database.at_once()
     }
 
     async fn runs(

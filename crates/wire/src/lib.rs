@@ -27,6 +27,7 @@ pub mod word;
     missing_docs,
     unreachable_pub,
     clippy::allow_attributes_without_reason,
+    clippy::large_enum_variant,
     reason = "generated; what matters is commented in proto/, the rest is plumbing"
 )]
 mod generated {

@@ -7,11 +7,14 @@
 //! numbers it builds itself again in release, beside `sayso`, and starts that.
 
 mod bus;
+mod crowd;
 mod database;
 mod drive;
 mod floor;
 mod house;
+mod kills;
 mod machine;
+mod paused;
 mod phases;
 mod procfs;
 mod quantile;
@@ -22,11 +25,13 @@ pub(crate) mod tool;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-use anyhow::{Context, Result};
-use clap::Args;
+use anyhow::{Context, Result, ensure};
+use clap::{Args, ValueEnum};
 
+use self::crowd::Crowd;
 use self::house::House;
 use self::phases::Plan;
+use self::report::Found;
 use self::tool::GatedTool;
 use crate::cargo::Workspace;
 use crate::process::Processes;
@@ -47,9 +52,15 @@ pub(crate) struct Arguments {
     /// Gated runs that are measured with 64 in flight; an eighth of it with one.
     #[arg(long, value_name = "N", default_value_t = 4000, value_parser = clap::value_parser!(u32).range(64..))]
     runs: u32,
-    /// Runs that wait for a decision while memory is measured; 0 leaves that out.
-    #[arg(long, value_name = "N", default_value_t = 10_000)]
-    paused: u32,
+    /// Runs that wait for a decision while memory is measured (10,000); 0 leaves that out.
+    #[arg(long, value_name = "N")]
+    paused: Option<u32>,
+    /// Kills of an executor each way, where kills are measured (20).
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    kills: Option<u32>,
+    /// Measures one thing only; kills are measured only so.
+    #[arg(long, value_enum, value_name = "WHAT")]
+    only: Option<Only>,
     /// The call that is gated.
     #[arg(long, value_enum, default_value_t)]
     tool: GatedTool,
@@ -61,18 +72,33 @@ pub(crate) struct Arguments {
     quick: bool,
 }
 
+/// What can be measured by itself.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+enum Only {
+    /// Memory and speed while runs wait.
+    Paused,
+    /// How long runs stand still when their executor is killed; six processes only.
+    Kills,
+}
+
 impl Arguments {
     fn plan(&self) -> Plan {
-        let (runs, paused, floor_seconds) = if self.quick {
-            (128, self.paused.min(200), 3)
-        } else {
-            (self.runs, self.paused, 5)
-        };
+        let (runs, floor_seconds) = if self.quick { (128, 3) } else { (self.runs, 5) };
         Plan {
             runs: runs as usize,
-            paused: paused as usize,
+            paused: self.paused(),
             floor_seconds,
         }
+    }
+
+    fn paused(&self) -> usize {
+        let usual = if self.quick { 200 } else { 10_000 };
+        self.paused.unwrap_or(usual) as usize
+    }
+
+    fn kills(&self) -> usize {
+        let usual = if self.quick { 2 } else { 20 };
+        self.kills.unwrap_or(usual) as usize
     }
 
     /// The same measurement, of the program at `binary`.
@@ -80,7 +106,11 @@ impl Arguments {
         let mut command = Command::new(driver);
         command.arg("bench").arg("--binary").arg(binary);
         command.args(["--runs", &self.runs.to_string()]);
-        command.args(["--paused", &self.paused.to_string()]);
+        command.args(["--paused", &self.paused().to_string()]);
+        command.args(["--kills", &self.kills().to_string()]);
+        if let Some(only) = self.only.and_then(|only| only.to_possible_value()) {
+            command.args(["--only", only.get_name()]);
+        }
         command.args(["--tool", &self.tool.word()]);
         if self.embedded {
             command.arg("--embedded");
@@ -91,6 +121,10 @@ impl Arguments {
 
 /// Measures, and prints one JSON line.
 pub(crate) fn run(processes: &Processes, arguments: &Arguments) -> Result<ExitCode> {
+    ensure!(
+        !(arguments.embedded && arguments.only == Some(Only::Kills)),
+        "an executor can be killed alone only where it is a process: leave out --embedded"
+    );
     let workspace = Workspace::read()?;
     if arguments.rules {
         return judging(processes, &workspace);
@@ -106,20 +140,41 @@ pub(crate) fn run(processes: &Processes, arguments: &Arguments) -> Result<ExitCo
         .canonicalize()
         .with_context(|| format!("there is no program at {}", binary.display()))?;
     let toolbox = Toolbox::open(workspace.root(), processes)?;
-    let house = House::start(
+    let mut house = House::start(
         processes,
         &toolbox,
         &binary,
         arguments.embedded,
         arguments.tool,
     )?;
-    let measured = phases::measure(processes, &house, &arguments.plan());
-    let measured = measured.inspect_err(|_| eprintln!("{}", house.last_words()))?;
-    let date = machine::today(processes)?;
-    let line = report::line(&house, &measured, arguments.tool, arguments.quick, &date)?;
+    let line = measured(processes, &mut house, arguments);
+    let line = line.inspect_err(|_| eprintln!("{}", house.last_words()))?;
     drop(house);
     println!("{line}");
     Ok(ExitCode::SUCCESS)
+}
+
+/// The line that is printed.
+fn measured(processes: &Processes, house: &mut House, arguments: &Arguments) -> Result<String> {
+    let date = machine::today(processes)?;
+    let line = |house: &House, found: Found<'_>| {
+        report::line(house, found, arguments.tool, arguments.quick, &date)
+    };
+    match arguments.only {
+        None => {
+            let measured = phases::measure(processes, house, &arguments.plan())?;
+            line(house, Found::All(&measured))
+        }
+        Some(Only::Paused) => {
+            let crowd = Crowd::meet(processes, house)?;
+            let paused = paused::measure(&crowd, house, arguments.paused())?;
+            line(house, Found::Paused(&paused))
+        }
+        Some(Only::Kills) => {
+            let kills = kills::measure(processes, house, arguments.kills())?;
+            line(house, Found::Kills(&kills))
+        }
+    }
 }
 
 /// Judging is measured by a package apart: the engines that it is compared with are built for it alone.

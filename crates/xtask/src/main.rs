@@ -2,7 +2,7 @@
 //!
 //! - `test` gets the machine ready, starts what the tests need and runs every test;
 //! - `check` holds the code to its rules: format, lints, licences, documents, architecture;
-//! - `chaos` kills executors under load, for as long as it takes;
+//! - `chaos` breaks everything under load, for ten minutes;
 //! - `sim` simulates a whole deployment, seed after seed;
 //! - `bench` measures gated runs and prints one JSON line.
 
@@ -42,7 +42,7 @@ enum Task {
     Test(test::Arguments),
     /// Holds the code to its rules and prints a table of what is kept and what is not.
     Check(check::Arguments),
-    /// Kills executors under load until many calls were in flight at a kill.
+    /// Kills, freezes and restarts everything under load, and checks what is left.
     Chaos(chaos::Arguments),
     /// Simulates a whole deployment, seed after seed, and shows the first that breaks a promise.
     Sim(sim::Arguments),

@@ -236,6 +236,12 @@ impl Server {
         })
     }
 
+    /// Kills it without warning and waits for its end.
+    pub(crate) fn kill(mut self) {
+        self.stop = Signal::KILL;
+        drop(self);
+    }
+
     /// The server's process id.
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()

@@ -6,6 +6,8 @@
 //! |---|---|
 //! | `SAYSO_BIN` | the program `sayso`, built as the tests are, with their hooks |
 //! | `SAYSO_TEST_POSTGRES` | URL of a superuser's database; a test makes its own databases |
+//! | `SAYSO_TEST_POSTGRES_BIN` | the folder with PostgreSQL's programs; a test that breaks its server starts its own |
+//! | `SAYSO_TEST_POSTGRES_ACCOUNT` | `user:group` to run it as, by number; none if this is not root |
 //! | `SAYSO_NATS_SERVER` | the program `nats-server`; a test that breaks its broker starts its own |
 //! | `SAYSO_TEST_NATS` | URL of a running NATS server with JetStream, shared by tests |
 //! | `SAYSO_TEST_PYTHON` | a Python with the third-party packages |
@@ -27,6 +29,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 
+use crate::account::Account;
 use crate::cargo::Workspace;
 use crate::nats::Nats;
 use crate::postgres::Postgres;
@@ -139,7 +142,15 @@ fn tools(processes: &Processes, workspace: &Workspace, without: &[Need]) -> Resu
     for need in needs {
         let variables = &mut environment.variables;
         match need {
-            Need::Postgres => environment.postgres = Some(toolbox.postgres()?),
+            Need::Postgres => {
+                let programs = toolbox.postgres()?;
+                variables.insert("SAYSO_TEST_POSTGRES_BIN", programs.clone().into());
+                if let Some(Account { user, group }) = Account::unprivileged()? {
+                    let account = format!("{user}:{group}");
+                    variables.insert("SAYSO_TEST_POSTGRES_ACCOUNT", account.into());
+                }
+                environment.postgres = Some(programs);
+            }
             Need::Nats => {
                 let server = toolbox.nats_server()?;
                 variables.insert("SAYSO_NATS_SERVER", server.clone().into());

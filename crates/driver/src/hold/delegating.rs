@@ -3,6 +3,7 @@
 //! it. A parent that has nothing else to do is given back while it waits.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 use sayso_run::{AgentName, CallId, ChildEnd, Input, Namespace, NewChild, Phase, RevisionId};
@@ -57,9 +58,9 @@ pub(crate) async fn current<P: Policy>(
 ) -> Result<Current, PolicyUnavailable> {
     let mut current = Current::new();
     for (agent, _) in args.iter().filter_map(|args| StartAgent::read(args)) {
-        if !current.contains_key(&agent) {
-            let revision = policy.current(namespace, &agent).await?;
-            current.insert(agent, revision);
+        if let Entry::Vacant(new) = current.entry(agent) {
+            let revision = policy.current(namespace, new.key()).await?;
+            new.insert(revision);
         }
     }
     Ok(current)

@@ -25,6 +25,7 @@ use tokio_util::sync::CancellationToken;
 use self::underway::{Done, Underway};
 use crate::drive::{Driven, Driver};
 use crate::journal::Journal;
+use crate::lane::Place;
 use crate::resolved::ResolvedTools;
 use crate::session::{Flushed, Lease, Session, Stuck};
 use crate::world::{Herald, Models, Policy, Revision, Tools};
@@ -41,6 +42,8 @@ pub(crate) struct Hold<J, M, T, P, H> {
     known: Option<Arc<ResolvedTools>>,
     session: Session<J, H>,
     taken_over: bool,
+    /// Where a suspected run stands until it has come further.
+    place: Option<Place>,
     underway: Underway,
 }
 
@@ -59,6 +62,7 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
         revision: Arc<Revision>,
         session: Session<J, H>,
         taken_over: bool,
+        place: Option<Place>,
     ) -> Self {
         Self {
             driver,
@@ -66,6 +70,7 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
             known: None,
             session,
             taken_over,
+            place,
             underway: Underway::default(),
         }
     }
@@ -78,16 +83,24 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
     ) -> Result<Driven, Stuck> {
         let mut claimed = Some(claimed);
         self.take_ended_children().await?;
-        if self.taken_over && !self.session.state().status().is_terminal() {
+        if self.taken_over {
             let epoch = self.session.epoch();
-            self.session.take(Input::TakenOver {
-                worker: self.driver.worker.clone(),
-                epoch,
+            let has_ended = self.session.state().status().is_terminal();
+            self.session.take(if has_ended {
+                Input::Lost
+            } else {
+                Input::TakenOver {
+                    worker: self.driver.worker.clone(),
+                    epoch,
+                }
             })?;
         }
         loop {
             if self.session.lease() == Lease::Gone {
                 return self.wind_up().await;
+            }
+            if !self.session.state().is_suspected() {
+                self.place = None;
             }
             self.begin_started();
             let draining = drain.is_cancelled();

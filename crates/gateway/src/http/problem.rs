@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 use axum::response::{IntoResponse, Response};
 use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
-use http::{HeaderMap, HeaderValue, StatusCode};
+use http::{HeaderValue, StatusCode};
 use sayso_service::error::{Coded, Kind};
 use sayso_wire::code;
 use serde::Serialize;
@@ -28,8 +28,9 @@ const ECHO: usize = 300;
 #[derive(Debug, Clone)]
 pub(crate) struct Problem {
     status: StatusCode,
-    coded: Coded,
-    headers: HeaderMap,
+    coded: Box<Coded>,
+    /// What is answered at the path instead.
+    allowed: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -63,9 +64,7 @@ impl Problem {
         let sentence = format!("This verb is not answered here; these are: {allowed}.");
         let coded = Coded::new(Kind::Unimplemented, code::HTTP_METHOD_NOT_ALLOWED, sentence);
         let mut problem = Problem::with(StatusCode::METHOD_NOT_ALLOWED, coded);
-        if let Ok(allowed) = HeaderValue::from_str(allowed) {
-            problem.headers.insert(ALLOW, allowed);
-        }
+        problem.allowed = Some(allowed.to_owned());
         problem
     }
 
@@ -102,8 +101,8 @@ impl Problem {
     fn with(status: StatusCode, coded: Coded) -> Problem {
         Problem {
             status,
-            coded,
-            headers: HeaderMap::new(),
+            coded: Box::new(coded),
+            allowed: None,
         }
     }
 
@@ -127,16 +126,7 @@ impl Problem {
 
 impl From<Coded> for Problem {
     fn from(coded: Coded) -> Problem {
-        let mut problem = Problem::with(coded.kind.http(), coded);
-        if problem.coded.kind == Kind::Unauthenticated {
-            let scheme = HeaderValue::from_static("Bearer");
-            problem.headers.insert(WWW_AUTHENTICATE, scheme);
-        }
-        if problem.coded.kind.retryable() {
-            let soon = HeaderValue::from_static("1");
-            problem.headers.insert(RETRY_AFTER, soon);
-        }
-        problem
+        Problem::with(coded.kind.http(), coded)
     }
 }
 
@@ -148,9 +138,22 @@ impl From<Status> for Problem {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let body = self.json();
         let headers = [(CONTENT_TYPE, PROBLEM_JSON), (CACHE_CONTROL, "no-store")];
-        (self.status, headers, self.headers, body).into_response()
+        let mut response = (self.status, headers, self.json()).into_response();
+        let headers = response.headers_mut();
+        if self.coded.kind == Kind::Unauthenticated {
+            headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        if self.coded.kind.retryable() {
+            headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        if let Some(allowed) = self
+            .allowed
+            .and_then(|verbs| HeaderValue::try_from(verbs).ok())
+        {
+            headers.insert(ALLOW, allowed);
+        }
+        response
     }
 }
 

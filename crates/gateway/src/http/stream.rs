@@ -31,29 +31,22 @@ const SEQUENCE: &str = "sequence";
 /// Tells a proxy not to collect events.
 const UNBUFFERED: (HeaderName, &str) = (HeaderName::from_static("x-accel-buffering"), "no");
 
-/// Where a stream stands.
-enum Watch {
-    Open(Streaming<Bytes>),
-    Over,
-}
-
 /// The answer that hands a stream on.
 pub(super) fn answer(stream: Streaming<Bytes>, output: MessageDescriptor) -> Response {
-    let events = unfold(Watch::Open(stream), move |watch| {
+    // Nothing follows the event behind which there is no stream.
+    let events = unfold(Some(stream), move |stream| {
         let output = output.clone();
         async move {
-            let Watch::Open(mut stream) = watch else {
-                return None;
-            };
-            let (event, watch) = match stream.message().await {
+            let mut stream = stream?;
+            let (event, rest) = match stream.message().await {
                 Ok(Some(bytes)) => match event(output, bytes) {
-                    Ok(event) => (event, Watch::Open(stream)),
-                    Err(coded) => (problem(coded), Watch::Over),
+                    Ok(event) => (event, Some(stream)),
+                    Err(coded) => (problem(coded), None),
                 },
-                Ok(None) => (Event::default().event("end").data("{}"), Watch::Over),
-                Err(status) => (problem(Coded::from_status(&status)), Watch::Over),
+                Ok(None) => (Event::default().event("end").data("{}"), None),
+                Err(status) => (problem(Coded::from_status(&status)), None),
             };
-            Some((Ok::<_, Infallible>(event), watch))
+            Some((Ok::<_, Infallible>(event), rest))
         }
     });
     let events = Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE));

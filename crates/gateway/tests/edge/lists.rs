@@ -51,7 +51,7 @@ async fn s1_1_a_start_with_the_same_key_is_the_same_run() {
         .expect_err("another content");
     assert_eq!(
         (refused.code(), code(&refused).as_str()),
-        (Code::Aborted, "request.key_reused")
+        (Code::FailedPrecondition, "request.key_reused")
     );
     let bob = house.person("shop", "bob", &[Scope::Submit]).await;
     let other = bob

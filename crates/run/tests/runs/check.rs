@@ -107,6 +107,7 @@ impl World {
     fn check_trust(&self) {
         let mut trust = self.state.trigger().trust;
         let mut secret = false;
+        let mut ended = false;
         let mut sent: Option<&CallId> = None;
         for step in &self.steps {
             if let Some(call) = sent.take() {
@@ -117,8 +118,10 @@ impl World {
                 assert!(lowered.to < trust, "trust never rises");
                 trust = lowered.to;
             }
+            ended |= matches!(step.step, Step::Completion(_) | Step::Cancelled(_));
             if let Step::ChildFinished(finished) = &step.step
                 && finished.trust < trust
+                && !ended
             {
                 sent = Some(&finished.call);
             }

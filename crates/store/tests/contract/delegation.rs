@@ -95,7 +95,7 @@ async fn a_child_begins_with_its_parents_append_or_not_at_all(db: &impl Subject)
     );
     assert_eq!(
         store.live_children(parent.run()).await.unwrap(),
-        [child.clone()]
+        std::slice::from_ref(&child)
     );
     store.verify(&child).await;
 }
@@ -191,7 +191,13 @@ async fn a_run_whose_parent_has_ended_is_found(db: &impl Subject) {
         found.iter().map(|run| &run.run).collect::<Vec<_>>(),
         [&child]
     );
+    assert!(store.late_parents(10).await.is_empty());
     let end = ending(&store, &child, cancelled(), parent.run()).await;
     store.append(end).await.unwrap();
-    assert!(store.parentless(10).await.is_empty());
+    assert!(store.parentless(10).await.is_empty() && store.waiting_parents(10).await.is_empty());
+    let late = store.late_parents(10).await;
+    assert_eq!(
+        late.iter().map(|run| &run.run).collect::<Vec<_>>(),
+        [parent.run()]
+    );
 }

@@ -176,6 +176,10 @@ impl Ledger for SimulatedStore {
         self.journal.waiting_parents(limit).await.unwrap()
     }
 
+    async fn late_parents(&self, limit: u32) -> Vec<RunRef> {
+        self.journal.late_parents(limit).await.unwrap()
+    }
+
     async fn parentless(&self, limit: u32) -> Vec<RunRef> {
         self.journal.parentless(limit).await.unwrap()
     }

@@ -44,6 +44,7 @@ pub(crate) trait Ledger: Journal + Clone {
     async fn abandoned(&self, after: Duration, limit: u32) -> Vec<RunRef>;
     async fn waiting_parents(&self, limit: u32) -> Vec<RunRef>;
     async fn parentless(&self, limit: u32) -> Vec<RunRef>;
+    async fn late_parents(&self, limit: u32) -> Vec<RunRef>;
     async fn mark_published(&self, marks: Vec<(RunId, u64)>);
     async fn set_clock_offset(&self, micros: i64);
     async fn row(&self, run: &RunId) -> Option<RunRow>;
@@ -120,6 +121,10 @@ impl Ledger for Store {
 
     async fn waiting_parents(&self, limit: u32) -> Vec<RunRef> {
         self.sweep().waiting_parents(limit).await.unwrap()
+    }
+
+    async fn late_parents(&self, limit: u32) -> Vec<RunRef> {
+        self.sweep().late_parents(limit).await.unwrap()
     }
 
     async fn parentless(&self, limit: u32) -> Vec<RunRef> {

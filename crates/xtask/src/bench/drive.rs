@@ -22,6 +22,8 @@ use tonic::{Request, Status, Streaming};
 
 /// The agent whose call is gated.
 pub(super) const AGENT: &str = "bench";
+/// The agent whose model takes its time.
+pub(super) const SLOW_AGENT: &str = "bench-slow";
 /// What every run is asked.
 const INPUT: &str = "Please file order A-17 over 12.50 as agreed by phone.";
 /// The steps between a decision and the end, in their order.
@@ -82,9 +84,20 @@ pub(super) struct Held {
     seen: u64,
 }
 
+/// A run that is watched.
+pub(super) struct Watch(Streaming<v1::WatchRunResponse>);
+
+impl Watch {
+    /// Waits until another worker has it; when that was seen.
+    pub(super) async fn taken_over(mut self) -> Result<Instant> {
+        until(&mut self.0, "taken_over", |_| {}).await?;
+        Ok(Instant::now())
+    }
+}
+
 impl Principals {
-    /// Makes two principals with a token each and deploys the agent, as the admin.
-    pub(super) async fn set_up(address: &str, admin: &str, bundle: &str) -> Result<Self> {
+    /// Makes two principals with a token each and deploys the agents, as the admin.
+    pub(super) async fn set_up(address: &str, admin: &str, bundles: &[String]) -> Result<Self> {
         let calls = Calls::new(connect(address).await?, Bearer::new(admin)?);
         let mut tokens = TokenServiceClient::new(calls.clone());
         let mut token = async |name: &str, scope: v1::Scope| -> Result<Bearer> {
@@ -103,11 +116,12 @@ impl Principals {
         };
         let requester = token("bench-requester", v1::Scope::Submit).await?;
         let approver = token("bench-approver", v1::Scope::Approver).await?;
-        let bundle = bundle.to_owned();
-        AgentServiceClient::new(calls)
-            .deploy_agent(v1::DeployAgentRequest { bundle })
-            .await
-            .context("the agent cannot be deployed")?;
+        let mut agents = AgentServiceClient::new(calls);
+        for bundle in bundles {
+            let bundle = bundle.clone();
+            let deployed = agents.deploy_agent(v1::DeployAgentRequest { bundle });
+            deployed.await.context("an agent cannot be deployed")?;
+        }
         Ok(Self {
             requester,
             approver,
@@ -158,15 +172,84 @@ impl Door {
         Ok(())
     }
 
-    async fn start(&mut self) -> Result<(Held, Streaming<v1::WatchRunResponse>)> {
+    /// Starts a run and leaves it, without a look at what becomes of it; its id.
+    pub(super) async fn begin(&mut self) -> Result<String> {
+        self.begin_of(AGENT).await
+    }
+
+    async fn begin_of(&mut self, agent: &str) -> Result<String> {
         let request = v1::StartRunRequest {
-            agent: AGENT.to_owned(),
+            agent: agent.to_owned(),
             input: INPUT.to_owned(),
             ..v1::StartRunRequest::default()
         };
         let started = self.runs.start_run(request).await;
         let started = started.context("a run cannot be started")?.into_inner();
-        let run = started.run.context("a started run is told")?.id;
+        Ok(started.run.context("a started run is told")?.id)
+    }
+
+    /// Whether a run is to be worked on, or is worked on.
+    pub(super) async fn any_at_work(&mut self) -> Result<bool> {
+        let at_work = [v1::RunStatus::Pending, v1::RunStatus::Running];
+        let request = v1::ListRunsRequest {
+            statuses: at_work.map(Into::into).into(),
+            page_size: 1,
+            ..v1::ListRunsRequest::default()
+        };
+        let listed = self.runs.list_runs(request).await;
+        Ok(!listed
+            .context("runs cannot be listed")?
+            .into_inner()
+            .runs
+            .is_empty())
+    }
+
+    /// A run that was left where it waits for a decision.
+    pub(super) async fn find_held(&mut self, run: String) -> Result<Held> {
+        let request = v1::GetRunRequest {
+            run_id: run.clone(),
+        };
+        let got = self.runs.get_run(request).await;
+        let got = got.context("a run cannot be read")?.into_inner().run;
+        let seen = got.context("an answer has its run")?.last_sequence;
+        let request = v1::ListApprovalsRequest {
+            run_id: run.clone(),
+            ..v1::ListApprovalsRequest::default()
+        };
+        let listed = self.approvals.list_approvals(request).await;
+        let mut listed = listed.context("approvals cannot be listed")?.into_inner();
+        let approval = listed.approvals.pop();
+        let approval = approval
+            .with_context(|| format!("{run} waits for nothing"))?
+            .id;
+        Ok(Held {
+            run,
+            approval,
+            seen,
+        })
+    }
+
+    /// Starts a run of the agent whose model takes its time, and waits until a worker has it.
+    pub(super) async fn start_slow(&mut self) -> Result<(String, Watch)> {
+        let run = self.begin_of(SLOW_AGENT).await?;
+        let mut watch = self.watch(&run, 0).await?;
+        until(&mut watch, "tools_listed", |_| {}).await?;
+        Ok((run, Watch(watch)))
+    }
+
+    /// Cancels a run.
+    pub(super) async fn cancel(&mut self, run: &str) -> Result<()> {
+        let request = v1::CancelRunRequest {
+            run_id: run.to_owned(),
+            ..v1::CancelRunRequest::default()
+        };
+        let cancelled = self.runs.cancel_run(request).await;
+        cancelled.context("a run cannot be cancelled")?;
+        Ok(())
+    }
+
+    async fn start(&mut self) -> Result<(Held, Streaming<v1::WatchRunResponse>)> {
+        let run = self.begin().await?;
         let mut watch = self.watch(&run, 0).await?;
         let held = until(&mut watch, "awaiting_approval", |_| {}).await?;
         let content: serde_json::Value = serde_json::from_str(&held.content_json)?;

@@ -1,6 +1,6 @@
 //! What is measured, running: the services, and the servers that they need.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::net::{Ipv4Addr, TcpStream};
 use std::path::{Path, PathBuf};
@@ -31,6 +31,8 @@ const SERVICES: [(&str, &str); 6] = [
     ("executor", "executor"),
     ("gateway", "gateway"),
 ];
+/// The executor, and one more that is started only where it is needed.
+pub(super) const EXECUTORS: [&str; 2] = ["executor", "executor-2"];
 /// The namespace of all runs.
 const NAMESPACE: &str = "default";
 /// How long a process may take to serve.
@@ -44,19 +46,37 @@ const LAST_LINES: usize = 12;
 pub(super) struct House {
     // Dropped in this order: first what needs the others.
     services: Vec<Service>,
+    /// What can be started again, by name.
+    launches: BTreeMap<&'static str, Launch>,
     backing: Backing,
     folder: TempDir,
+    binary: PathBuf,
     /// The URL of the gateway.
     pub(super) address: String,
     /// A token that may do everything.
     pub(super) admin: String,
-    /// The bundle of the agent.
-    pub(super) bundle: String,
+    /// The bundles of the agents.
+    pub(super) bundles: [String; 2],
 }
 
 struct Service {
     name: &'static str,
     server: Server,
+}
+
+/// How a service is started.
+struct Launch {
+    service: &'static str,
+    config: PathBuf,
+    port: u16,
+}
+
+/// What was started for one kind of measurement.
+struct Started {
+    services: Vec<Service>,
+    launches: BTreeMap<&'static str, Launch>,
+    port: u16,
+    admin: String,
 }
 
 /// What the services stand on.
@@ -71,6 +91,9 @@ struct Servers {
     programs: PathBuf,
     bookkeeper: Bookkeeper,
 }
+
+/// Resident memory in MiB, by process.
+pub(super) type Memory = Vec<(&'static str, f64)>;
 
 /// CPU seconds so far, by who used them.
 pub(super) type Cpu = Vec<(&'static str, f64)>;
@@ -98,29 +121,51 @@ impl House {
         let program = std::env::current_exe().context("cannot find this program")?;
         let program = program.to_str().context("this program's path is no text")?;
         fs::write(folder.path().join("script.json"), tool.script())?;
+        fs::write(folder.path().join("slow.json"), GatedTool::slow_script())?;
         let site = Site {
             processes,
             binary,
             folder: folder.path(),
         };
-        let (backing, services, port, admin) = if embedded {
+        let (backing, started) = if embedded {
             let python = toolbox.program(Program::Python)?;
-            let (service, port, admin) = site.up()?;
-            (Backing::Sqlite { python }, vec![service], port, admin)
+            (Backing::Sqlite { python }, site.up()?)
         } else {
             let servers = site.servers(toolbox)?;
-            let (services, port, admin) = site.apart(&servers)?;
-            let backing = Backing::Servers(Box::new(servers));
-            (backing, services, port, admin)
+            let started = site.apart(&servers)?;
+            (Backing::Servers(Box::new(servers)), started)
         };
         Ok(Self {
-            services,
+            services: started.services,
+            launches: started.launches,
             backing,
             folder,
-            address: format!("http://127.0.0.1:{port}"),
-            admin,
-            bundle: tool.bundle(program),
+            binary: binary.to_owned(),
+            address: format!("http://127.0.0.1:{}", started.port),
+            admin: started.admin,
+            bundles: [tool.bundle(program), GatedTool::slow_bundle()],
         })
+    }
+
+    /// Kills a service without warning.
+    pub(super) fn kill(&mut self, name: &str) -> Result<()> {
+        let at = self.services.iter().position(|one| one.name == name);
+        let at = at.with_context(|| format!("{name} does not run"))?;
+        self.services.remove(at).server.kill();
+        Ok(())
+    }
+
+    /// Starts a service that does not run.
+    pub(super) fn start_again(&mut self, processes: &Processes, name: &'static str) -> Result<()> {
+        let launch = self.launches.get(name);
+        let launch = launch.with_context(|| format!("{name} cannot be started"))?;
+        let site = Site {
+            processes,
+            binary: &self.binary,
+            folder: self.folder.path(),
+        };
+        self.services.push(site.launch(name, launch)?);
+        Ok(())
     }
 
     /// Whether everything is in one process.
@@ -168,10 +213,16 @@ impl House {
         Ok(cpu)
     }
 
-    /// Resident memory of the services, in MiB.
+    /// Resident memory of all services together, in MiB.
     pub(super) fn resident_mib(&self) -> Result<f64> {
-        let pids: Vec<u32> = self.services.iter().map(|one| one.server.pid()).collect();
-        resident_mib(&pids)
+        Ok(self.memory()?.iter().map(|(_, mib)| mib).sum())
+    }
+
+    /// Resident memory of each service.
+    pub(super) fn memory(&self) -> Result<Memory> {
+        let each = self.services.iter();
+        each.map(|one| Ok((one.name, resident_mib(one.server.pid())?)))
+            .collect()
     }
 
     /// What was counted so far; `None` where nothing counts.
@@ -230,19 +281,23 @@ impl Site<'_> {
         })
     }
 
-    /// Six processes: their port for clients and the first token.
-    fn apart(&self, servers: &Servers) -> Result<(Vec<Service>, u16, String)> {
+    /// Six processes, and how one more executor is started.
+    fn apart(&self, servers: &Servers) -> Result<Started> {
         let mut ports = BTreeSet::new();
-        while ports.len() < SERVICES.len() {
+        while ports.len() <= SERVICES.len() {
             ports.insert(free_port()?);
         }
+        let mut ports = ports.into_iter();
+        let spare = ports.next().context("there is one port more")?;
         let mut endpoints = Map::new();
-        for ((_, key), port) in SERVICES.iter().zip(&ports) {
+        let mut launches = BTreeMap::new();
+        for ((name, key), port) in SERVICES.into_iter().zip(ports) {
             let endpoint = json!({
                 "listen": format!("127.0.0.1:{port}"),
                 "connect": format!("http://127.0.0.1:{port}"),
             });
-            endpoints.insert((*key).to_owned(), endpoint);
+            endpoints.insert(key.to_owned(), endpoint);
+            launches.insert(name, port);
         }
         let mut config = self.models();
         config["database"] = json!({ "url": servers.postgres.url_of(database::NAME) });
@@ -250,21 +305,44 @@ impl Site<'_> {
         config["services"] = Value::Object(endpoints);
         config["cluster"] = json!({ "key": key()? });
         config["chain"] = json!({ "key": key()? });
-        let config = self.write(&config)?;
-        let admin = self.first_token(&config)?;
+        let path = self.write("sayso.yaml", &config)?;
+        let launch = |service, port| Launch {
+            service,
+            config: path.clone(),
+            port,
+        };
+        let admin = self.first_token(&path)?;
         let mut services = Vec::new();
-        for ((name, _), port) in SERVICES.into_iter().zip(&ports) {
-            let mut command = server_command(self.binary, None)?;
-            command.args(["serve", name, "--config"]).arg(&config);
-            services.push(self.serve(name, &mut command, *port)?);
+        for (name, _) in SERVICES {
+            services.push(self.launch(name, &launch(name, launches[name]))?);
         }
-        let gateway = ports.last().context("the gateway comes last")?;
-        Ok((services, *gateway, admin))
+        let [first, second] = EXECUTORS;
+        config["services"]["executor"]["listen"] = format!("127.0.0.1:{spare}").into();
+        config["executor"] = json!({ "name": second });
+        let other = Launch {
+            service: first,
+            config: self.write("executor-2.yaml", &config)?,
+            port: spare,
+        };
+        Ok(Started {
+            services,
+            port: launches["gateway"],
+            launches: BTreeMap::from([(first, launch(first, launches[first])), (second, other)]),
+            admin,
+        })
+    }
+
+    fn launch(&self, name: &'static str, launch: &Launch) -> Result<Service> {
+        let mut command = server_command(self.binary, None)?;
+        command
+            .args(["serve", launch.service, "--config"])
+            .arg(&launch.config);
+        self.serve(name, &mut command, launch.port)
     }
 
     /// One process: its port and the token that it made.
-    fn up(&self) -> Result<(Service, u16, String)> {
-        let config = self.write(&self.models())?;
+    fn up(&self) -> Result<Started> {
+        let config = self.write("sayso.yaml", &self.models())?;
         let data = self.folder.join("data");
         let port = free_port()?;
         let mut command = server_command(self.binary, None)?;
@@ -274,12 +352,18 @@ impl Site<'_> {
         let service = self.serve("sayso", &mut command, port)?;
         let admin = fs::read_to_string(data.join("admin.token"))
             .context("`sayso up` left no admin token")?;
-        Ok((service, port, admin.trim().to_owned()))
+        Ok(Started {
+            services: vec![service],
+            launches: BTreeMap::new(),
+            port,
+            admin: admin.trim().to_owned(),
+        })
     }
 
     fn serve(&self, name: &'static str, command: &mut Command, port: u16) -> Result<Service> {
         let path = log_of(self.folder, name);
-        let log = File::create(&path).context("cannot make a log")?;
+        let log = File::options().create(true).append(true).open(&path);
+        let log = log.context("cannot make a log")?;
         command
             .current_dir(self.folder)
             .stdout(log.try_clone()?)
@@ -316,15 +400,18 @@ impl Site<'_> {
     /// The configuration of the model.
     fn models(&self) -> Value {
         json!({
-            "models": { "acted": { "provider": "scripted", "script": "script.json" } },
-            "tiers": { "balanced": ["acted"] },
+            "models": {
+                "acted": { "provider": "scripted", "script": "script.json" },
+                "slow": { "provider": "scripted", "script": "slow.json" },
+            },
+            "tiers": { "balanced": ["acted"], "slow": ["slow"] },
         })
     }
 
     /// Writes the configuration, for this user's eyes alone. JSON is YAML.
-    fn write(&self, config: &Value) -> Result<PathBuf> {
+    fn write(&self, name: &str, config: &Value) -> Result<PathBuf> {
         use std::os::unix::fs::OpenOptionsExt;
-        let path = self.folder.join("sayso.yaml");
+        let path = self.folder.join(name);
         let file = File::options()
             .write(true)
             .create_new(true)

@@ -78,18 +78,15 @@ fn times(stat: &str) -> Option<Times> {
     })
 }
 
-/// Resident memory of processes in MiB; pages that several of them share count several times.
-pub(super) fn resident_mib(pids: &[u32]) -> Result<f64> {
-    let mut kib = 0;
-    for pid in pids {
-        let status = fs::read_to_string(format!("/proc/{pid}/status"))
-            .with_context(|| format!("process {pid} is gone"))?;
-        let resident = status.lines().find_map(|line| {
-            let value = line.strip_prefix("VmRSS:")?;
-            value.split_whitespace().next()?.parse::<u64>().ok()
-        });
-        kib += resident.with_context(|| format!("process {pid} has ended"))?;
-    }
+/// Resident memory of a process in MiB; pages that several share count once for each.
+pub(super) fn resident_mib(pid: u32) -> Result<f64> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status"))
+        .with_context(|| format!("process {pid} is gone"))?;
+    let resident = status.lines().find_map(|line| {
+        let value = line.strip_prefix("VmRSS:")?;
+        value.split_whitespace().next()?.parse::<u64>().ok()
+    });
+    let kib = resident.with_context(|| format!("process {pid} has ended"))?;
     Ok(kib as f64 / 1024.0)
 }
 
@@ -126,6 +123,6 @@ mod tests {
 
     #[test]
     fn this_program_is_in_memory() {
-        assert!(resident_mib(&[std::process::id()]).expect("it runs") > 0.1);
+        assert!(resident_mib(std::process::id()).expect("it runs") > 0.1);
     }
 }

@@ -13,9 +13,8 @@ use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper::header::{AUTHORIZATION, HOST};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
-use tokio::runtime::Runtime;
 
-use super::drive::Door;
+use super::crowd::Crowd;
 use super::house::House;
 use super::quantile::Latencies;
 
@@ -29,7 +28,6 @@ pub(super) struct Reads {
 }
 
 /// One way of reading.
-#[derive(Default)]
 pub(super) struct Read {
     pub(super) reads: usize,
     pub(super) latencies: Latencies,
@@ -38,34 +36,25 @@ pub(super) struct Read {
 }
 
 /// Reads a run so often each way.
-pub(super) fn measure(
-    house: &House,
-    runtime: &Runtime,
-    door: &Door,
-    reads: usize,
-) -> Result<Reads> {
-    let mut door = door.clone();
-    let (run, mut page) = runtime.block_on(async {
+pub(super) fn measure(house: &House, crowd: &Crowd, reads: usize) -> Result<Reads> {
+    crowd.one(async |door| {
         let run = door.pause().await?.run;
-        let page = Page::open(house, &run).await?;
-        anyhow::Ok((run, page))
-    })?;
-    let (mut grpc, mut http) = (Tally::default(), Tally::default());
-    for turn in 0..=TURNS {
-        let each = reads.div_ceil(TURNS);
-        let mut over_grpc = Tally::default();
-        over_grpc.add(house, runtime, each, async || door.read(&run).await)?;
-        let mut over_http = Tally::default();
-        over_http.add(house, runtime, each, async || page.read().await)?;
-        // The first turn opens connections and fills caches.
-        if turn > 0 {
-            grpc.join(over_grpc);
-            http.join(over_http);
+        let mut page = Page::open(house, &run).await?;
+        let (mut grpc, mut http) = (Tally::default(), Tally::default());
+        for turn in 0..=TURNS {
+            let each = reads.div_ceil(TURNS);
+            let over_grpc = Tally::of(house, each, async || door.read(&run).await).await?;
+            let over_http = Tally::of(house, each, async || page.read().await).await?;
+            // The first turn opens connections and fills caches.
+            if turn > 0 {
+                grpc.join(over_grpc);
+                http.join(over_http);
+            }
         }
-    }
-    Ok(Reads {
-        grpc: grpc.done(),
-        http: http.done(),
+        Ok(Reads {
+            grpc: grpc.done(),
+            http: http.done(),
+        })
     })
 }
 
@@ -76,24 +65,20 @@ struct Tally {
 }
 
 impl Tally {
-    fn add(
-        &mut self,
+    async fn of(
         house: &House,
-        runtime: &Runtime,
         reads: usize,
         mut read: impl AsyncFnMut() -> Result<()>,
-    ) -> Result<()> {
+    ) -> Result<Tally> {
         let before = used(house)?;
-        runtime.block_on(async {
-            for _ in 0..reads {
-                let asked = Instant::now();
-                read().await?;
-                self.took.push(asked.elapsed());
-            }
-            anyhow::Ok(())
-        })?;
-        self.cpu += used(house)? - before;
-        Ok(())
+        let mut took = Vec::with_capacity(reads);
+        for _ in 0..reads {
+            let asked = Instant::now();
+            read().await?;
+            took.push(asked.elapsed());
+        }
+        let cpu = used(house)? - before;
+        Ok(Tally { took, cpu })
     }
 
     fn join(&mut self, other: Tally) {

@@ -4,21 +4,75 @@ use anyhow::Result;
 use serde_json::{Map, Value, json};
 
 use super::house::{Counts, House};
+use super::kills::Kills;
 use super::machine;
-use super::phases::{Measured, Paused, Phase};
+use super::paused::Paused;
+use super::phases::{Measured, Phase};
 use super::read::{Read, Reads};
 use super::tool::GatedTool;
 use super::{MANY, quantile::Latencies};
+
+/// What one measurement is about.
+pub(super) enum Found<'a> {
+    /// Gated runs, and what waits.
+    All(&'a Measured),
+    /// What waits.
+    Paused(&'a Paused),
+    /// What was killed.
+    Kills(&'a Kills),
+}
 
 /// Everything that was measured, as one line of JSON. Times are in milliseconds and memory in MiB
 /// unless a key says otherwise.
 pub(super) fn line(
     house: &House,
-    measured: &Measured,
+    found: Found<'_>,
     tool: GatedTool,
     quick: bool,
     date: &str,
 ) -> Result<String> {
+    let mut line = Map::new();
+    let mut tell = |key: &str, value: Value| line.insert(key.to_owned(), value);
+    tell("bench", found.word().into());
+    tell("date", date.into());
+    let measures = match (quick, &found) {
+        (false, _) => "speed",
+        (true, Found::All(_)) => "nothing: --quick",
+        (true, Found::Paused(_) | Found::Kills(_)) => {
+            "ratios and recovery, by an unoptimised driver: --quick"
+        }
+    };
+    tell("measures", measures.into());
+    tell("machine", machine::described());
+    tell(
+        "processes",
+        if house.is_embedded() { "one" } else { "six" }.into(),
+    );
+    tell("database", house.database()?.into());
+    tell("tool", tool.described().into());
+    match found {
+        Found::All(measured) => line.extend(gated(measured)),
+        Found::Paused(waiting) => {
+            tell("paused", paused(waiting));
+        }
+        Found::Kills(killed) => {
+            tell("killed", kills(killed));
+        }
+    }
+    Ok(Value::Object(line).to_string())
+}
+
+impl Found<'_> {
+    fn word(&self) -> &'static str {
+        match self {
+            Found::All(_) => "gated runs",
+            Found::Paused(_) => "paused runs",
+            Found::Kills(_) => "killed executors",
+        }
+    }
+}
+
+fn gated(measured: &Measured) -> Map<String, Value> {
     let floor = &measured.floor;
     let commit = floor.commit.quantile(0.5);
     let mut many = phase(&measured.many);
@@ -31,14 +85,7 @@ pub(super) fn line(
         "floor_commits_per_approve_to_done".to_owned(),
         rounded(measured.one.approved_to_done.quantile(0.5) / commit),
     );
-    let line = json!({
-        "bench": "gated runs",
-        "date": date,
-        "measures": if quick { "nothing: --quick" } else { "speed" },
-        "machine": machine::described(),
-        "processes": if house.is_embedded() { "one" } else { "six" },
-        "database": house.database()?,
-        "tool": tool.described(),
+    let told = json!({
         "floor": {
             "commits_per_s_1": rounded(floor.alone),
             "commits_per_s_64": rounded(floor.together),
@@ -54,7 +101,10 @@ pub(super) fn line(
         "resident_mib_idle": rounded(measured.idle_mib),
         "paused": measured.paused.as_ref().map(paused),
     });
-    Ok(line.to_string())
+    match told {
+        Value::Object(told) => told,
+        _ => Map::new(),
+    }
 }
 
 fn phase(phase: &Phase) -> Map<String, Value> {
@@ -121,11 +171,36 @@ fn get_run(reads: &Reads) -> Value {
 }
 
 fn paused(paused: &Paused) -> Value {
+    let memory: Map<String, Value> = paused
+        .before
+        .iter()
+        .zip(&paused.after)
+        .map(|((who, before), (_, after))| {
+            let told = json!({
+                "before": rounded(*before),
+                "after": rounded(*after),
+                "ratio": rounded(after / before),
+            });
+            ((*who).to_owned(), told)
+        })
+        .collect();
+    let p50 = |latencies: &Latencies| latencies.quantile(0.5);
     json!({
         "runs": paused.runs,
-        "resident_mib_before": rounded(paused.before_mib),
-        "resident_mib_after": rounded(paused.after_mib),
-        "resume_ms": quantiles(&paused.resume),
+        "took_s": rounded(paused.took.as_secs_f64()),
+        "resident_mib": memory,
+        "resume_ms_before": quantiles(&paused.resume_before),
+        "resume_ms_after": quantiles(&paused.resume_after),
+        "resume_p50_ratio": rounded(p50(&paused.resume_after) / p50(&paused.resume_before)),
+    })
+}
+
+fn kills(kills: &Kills) -> Value {
+    json!({
+        "kills": kills.kills,
+        "runs_a_kill": kills.runs_a_kill,
+        "elsewhere_ms": quantiles(&kills.elsewhere),
+        "restarted_ms": quantiles(&kills.restarted),
     })
 }
 

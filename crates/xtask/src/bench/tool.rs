@@ -68,6 +68,22 @@ impl GatedTool {
         bundle.to_string()
     }
 
+    /// The bundle of the agent whose model takes its time.
+    pub(super) fn slow_bundle() -> String {
+        json!({
+            "name": super::drive::SLOW_AGENT,
+            "role": "unrestricted",
+            "tier": "slow",
+            "instructions": "You think before you answer.",
+        })
+        .to_string()
+    }
+
+    /// The script of the model that takes its time: less than it may, and longer than any kill.
+    pub(super) fn slow_script() -> String {
+        json!({ "turns": [{ "text": "So be it.", "delay": "4m" }] }).to_string()
+    }
+
     /// The script of the model: it asks for the call, then says that it is done.
     pub(super) fn script(self) -> String {
         let args = match self {

@@ -80,9 +80,10 @@ impl<'c> Schemas<'c> {
         });
         if side == Side::In {
             schema["additionalProperties"] = false.into();
-            let pairs = exclusive(message);
-            if !pairs.is_empty() {
-                schema["allOf"] = pairs.into();
+            for names in exclusive(message) {
+                let said = schema["description"].as_str().unwrap_or_default();
+                let at_most_one = format!("{said}\n\nAt most one of {names}.");
+                schema["description"] = at_most_one.into();
             }
         }
         schema
@@ -107,6 +108,7 @@ impl<'c> Schemas<'c> {
             Kind::Bool => json!({"type": "boolean"}),
             Kind::String => json!({"type": "string"}),
             Kind::Bytes => json!({"type": "string", "contentEncoding": "base64"}),
+            Kind::Double | Kind::Float if side == Side::In => json!({"type": ["number", "string"]}),
             Kind::Double | Kind::Float => json!({"type": "number"}),
             Kind::Int32 | Kind::Sint32 | Kind::Sfixed32 => {
                 number(side, i64::from(i32::MIN), i32::MAX as u64, false)
@@ -181,16 +183,15 @@ fn or_null(mut schema: Value) -> Value {
     schema
 }
 
-/// What may not be given together: fields of one `oneof`.
-fn exclusive(message: &MessageDescriptor) -> Vec<Value> {
-    let mut pairs = Vec::new();
-    for oneof in message.oneofs().filter(|oneof| !oneof.is_synthetic()) {
-        let names: Vec<String> = oneof.fields().map(|f| f.json_name().to_owned()).collect();
-        for (at, one) in names.iter().enumerate() {
-            for other in &names[at + 1..] {
-                pairs.push(json!({"not": {"required": [one, other]}}));
-            }
-        }
-    }
-    pairs
+/// What may not be given together: the fields of each `oneof`.
+fn exclusive(message: &MessageDescriptor) -> Vec<String> {
+    let oneofs = message.oneofs().filter(|oneof| !oneof.is_synthetic());
+    oneofs
+        .map(|oneof| {
+            let names = oneof
+                .fields()
+                .map(|field| format!("`{}`", field.json_name()));
+            names.collect::<Vec<_>>().join(", ")
+        })
+        .collect()
 }

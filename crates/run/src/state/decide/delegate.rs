@@ -4,7 +4,7 @@
 use super::{Caused, ChildEnd, NewChild};
 use crate::actor::Actor;
 use crate::id::{CallId, RunId, TaskId};
-use crate::state::{Call, Phase, Refusal, RunState};
+use crate::state::{Call, End, Phase, Refusal, RunState};
 use crate::step::{
     Cancelled, ChildFinished, ChildStarted, DenyCause, EndedBy, Step, Trust, TrustLowered,
 };
@@ -24,10 +24,13 @@ impl RunState {
         }
     }
 
-    /// A child's end is taken once, by a parent that still waits for it. What a child says that has
-    /// read an outsider's words is as little trusted as the child was.
+    /// A child's end is a fact, taken once by a call that waits for it, also after the parent's end; a
+    /// failed parent takes it once it is retried. What a child says that has read an outsider's words
+    /// is as little trusted as the child was.
     pub(super) fn child_ended(&self, end: ChildEnd) -> Result<Caused, Refusal> {
-        self.check_live()?;
+        if matches!(self.end, Some(End::Failed(_))) {
+            return Err(Refusal::Terminal(self.status()));
+        }
         let is_child = |call: &&Call| {
             call.phase == Phase::Delegated
                 && call
@@ -54,7 +57,7 @@ impl RunState {
             trust: end.trust,
         };
         let mut caused = vec![(Actor::System, Step::ChildFinished(finished))];
-        if end.trust < self.trust {
+        if self.end.is_none() && end.trust < self.trust {
             let lowered = TrustLowered {
                 call: call.id.clone(),
                 tool: call.tool.clone(),
@@ -66,19 +69,20 @@ impl RunState {
         Ok(caused)
     }
 
-    /// Nobody waits for this run any more: it is cancelled.
-    pub(super) fn parent_ended(&self) -> Result<Caused, Refusal> {
+    /// Nobody waits for this run any more: it is cancelled, in the name of whoever cancelled the one that
+    /// did (S1.4).
+    pub(super) fn parent_ended(&self, by: &Actor) -> Result<Caused, Refusal> {
         self.check_live()?;
         let Some(parent) = &self.trigger.parent else {
             return Err(Refusal::Stale("no run started it"));
         };
         let reason = format!("the run {} that started it has ended", parent.run);
-        let mut caused = self.close_open(DenyCause::Cancelled, &Actor::System, Some(&reason));
+        let mut caused = self.close_open(DenyCause::Cancelled, by, Some(&reason));
         let cancelled = Cancelled {
             reason: Some(reason),
             idempotency: None,
         };
-        caused.push((Actor::System, Step::Cancelled(cancelled)));
+        caused.push((by.clone(), Step::Cancelled(cancelled)));
         Ok(caused)
     }
 }
