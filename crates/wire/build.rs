@@ -29,6 +29,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut compiler = protox::Compiler::new([&root])?;
     compiler.include_source_info(true).include_imports(true);
     compiler.open_files(&files)?;
+    let mut generated = compiler.file_descriptor_set();
+    // Options are read from the descriptors alone.
+    generated.file.retain(|file| file.package() != "google.api");
     fs::write(
         out.join("descriptors.bin"),
         compiler.encode_file_descriptor_set(),
@@ -38,6 +41,6 @@ fn main() -> Result<(), Box<dyn Error>> {
     tonic_prost_build::configure()
         .btree_map(".")
         .include_file("all.rs")
-        .compile_fds_with_config(compiler.file_descriptor_set(), config)?;
+        .compile_fds_with_config(generated, config)?;
     Ok(())
 }

@@ -14,6 +14,9 @@ pub struct GatewayConfig {
     /// names that are not stored. Each is looked up when it is needed, so one that comes later is
     /// found.
     pub secrets: BTreeMap<String, SecretSource>,
+    /// Whose pages may call the API from a browser: origins such as `https://ops.example.org`, or `*`
+    /// for any.
+    pub allowed_origins: Vec<String>,
     /// What stored secrets are encrypted with; none if there can be none.
     pub secret_keys: Option<SecretKeys>,
 }
@@ -23,6 +26,7 @@ impl Default for GatewayConfig {
         GatewayConfig {
             look_every: Duration::from_secs(5),
             secrets: BTreeMap::new(),
+            allowed_origins: Vec::new(),
             secret_keys: None,
         }
     }

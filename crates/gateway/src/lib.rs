@@ -1,4 +1,4 @@
-//! The public edge: gRPC, gRPC-web and the web pages.
+//! The public edge: gRPC, gRPC-web, HTTP/JSON and the web pages.
 //!
 //! [`Gateway::build`] puts the parts together and touches nothing; [`Gateway::run`] does what has to
 //! be done beside answering. `sayso` serves [`Gateway::routes`] and [`Gateway::router`] on one port,
@@ -15,6 +15,7 @@
 //! | [`tokens`] | makes and revokes tokens |
 //! | `audit` | writes down who changed what, and refused decisions (S10.8) |
 //! | `console` | the web pages |
+//! | `http` | the public services over HTTP and JSON (S6.13) |
 //! | `hooks` | webhooks that start runs (S8.5) |
 //! | `watch` | many watchers over one subscription (S2.4) |
 //! | `request`, `page`, `refuse`, `show` | what comes in, pages, errors, what goes out |
@@ -26,6 +27,7 @@ mod config;
 mod console;
 mod current;
 mod hooks;
+mod http;
 mod page;
 mod reflection;
 mod refuse;
@@ -56,6 +58,9 @@ use tonic::service::Routes;
 use auth::Authenticator;
 pub use config::GatewayConfig;
 use current::CurrentRevisions;
+pub use http::BadRule;
+use http::Door;
+use http::cors::Cors;
 use watch::Watching;
 
 /// What a gateway is made of.
@@ -85,6 +90,9 @@ pub enum BuildError {
     /// The descriptors of the API do not fit together: a fault of the build.
     #[error("the API cannot be described to clients")]
     Reflection(#[from] tonic_reflection::server::Error),
+    /// A method cannot stand over HTTP where its rule says: a fault of the build.
+    #[error("the API cannot be served over HTTP")]
+    Http(#[from] BadRule),
 }
 
 /// The service, built. Cheap to clone.
@@ -92,6 +100,7 @@ pub enum BuildError {
 pub struct Gateway {
     shared: Arc<Shared>,
     routes: Routes,
+    door: Door,
 }
 
 /// What every handler works with.
@@ -103,6 +112,7 @@ pub(crate) struct Shared {
     pub(crate) key: ChainKey,
     pub(crate) keys: ChainKeys,
     pub(crate) secrets: BTreeMap<String, SecretSource>,
+    pub(crate) cors: Cors,
     pub(crate) secret_keys: Option<SecretKeys>,
     scheduler: Peer,
     hub: Peer,
@@ -145,7 +155,7 @@ impl Gateway {
     ///
     /// # Errors
     ///
-    /// When the API cannot be described to clients: a fault of the build.
+    /// When the API cannot be described to clients or served over HTTP: a fault of the build.
     pub fn build(parts: GatewayParts) -> Result<Gateway, BuildError> {
         let GatewayParts {
             store,
@@ -165,13 +175,20 @@ impl Gateway {
             key,
             keys,
             secrets: config.secrets,
+            cors: Cors::new(config.allowed_origins),
             secret_keys: config.secret_keys,
             scheduler,
             hub,
             policy,
         });
-        let routes = reflection::add_to(api::routes(&shared))?.prepare();
-        Ok(Gateway { shared, routes })
+        let services = api::routes(&shared);
+        let door = Door::new(services.clone(), &shared.auth, shared.cors.clone())?;
+        let routes = reflection::add_to(services)?.prepare();
+        Ok(Gateway {
+            shared,
+            routes,
+            door,
+        })
     }
 
     /// The public API over gRPC and gRPC-web, behind its own authentication, and reflection.
@@ -181,7 +198,9 @@ impl Gateway {
 
     /// What is answered over plain HTTP.
     pub fn router(&self) -> Router {
-        console::router(&self.shared).merge(hooks::router(&self.shared))
+        console::router(&self.shared)
+            .merge(hooks::router(&self.shared))
+            .merge(self.door.router())
     }
 
     /// Who may call, for whoever checks sessions of another kind.

@@ -43,6 +43,12 @@ codes! {
     REQUEST_INVALID_TEXT = "request.invalid_text";
     /// The idempotency key was used before with other content.
     REQUEST_KEY_REUSED = "request.key_reused";
+    /// There is nothing at this path over HTTP.
+    HTTP_NOT_FOUND = "http.not_found";
+    /// What stands at this path does not answer this verb.
+    HTTP_METHOD_NOT_ALLOWED = "http.method_not_allowed";
+    /// The body is of a type that is not taken here.
+    HTTP_UNSUPPORTED_MEDIA_TYPE = "http.unsupported_media_type";
     /// The page token is not one that this method gave out for these filters.
     PAGE_MALFORMED = "page.malformed";
     /// Too many write to the run at once; try again.
@@ -172,6 +178,7 @@ mod tests {
             "import.",
             "budget.",
             "service.",
+            "http.",
         ];
         for word in named {
             let is_code = ours.iter().any(|area| word.starts_with(area));

@@ -5,7 +5,8 @@
 //!   without protoc.
 //! - [`word`](mod@word), [`time`], [`step`] and [`decision`] turn the core's types into the
 //!   generated ones and back. Rows of the database are turned where they are read.
-//! - [`json`] is the canonical protobuf JSON of any message.
+//! - [`json`] is the canonical protobuf JSON of any message, and [`rule`] says where methods stand over
+//!   HTTP.
 //! - [`subjects`] names every subject of the bus, and [`events`] writes and reads what travels on
 //!   them.
 //! - [`code`] lists the stable error codes of the API, each with its meaning.
@@ -15,6 +16,7 @@ pub mod decision;
 pub mod events;
 pub mod export;
 pub mod json;
+pub mod rule;
 pub mod shown;
 pub mod step;
 pub mod subjects;

@@ -79,13 +79,19 @@ fn list() -> String {
 
 fn line_of_method(method: &MethodDescriptor) -> String {
     let stream = |yes| if yes { "stream " } else { "" };
+    let rules = sayso_wire::rule::rules(method);
+    let places: Vec<String> = rules
+        .iter()
+        .map(|rule| format!("{} {}", rule.verb, rule.path))
+        .collect();
     format!(
-        "  {}({}{}) -> {}{}",
+        "  {}({}{}) -> {}{} at {}",
         method.name(),
         stream(method.is_client_streaming()),
         method.input().name(),
         stream(method.is_server_streaming()),
         method.output().name(),
+        places.join(", "),
     )
 }
 

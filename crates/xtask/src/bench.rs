@@ -18,6 +18,7 @@ mod paused;
 mod phases;
 mod procfs;
 mod quantile;
+mod read;
 mod report;
 pub(crate) mod tool;
 

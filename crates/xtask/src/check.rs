@@ -4,6 +4,7 @@
 //! that cannot be judged here (no network for the advisories) is reported as skipped, never as
 //! kept.
 
+mod buf;
 mod deny;
 mod deploy;
 mod promises;
@@ -18,7 +19,6 @@ use comfy_table::{Table, presets};
 
 use crate::cargo::Workspace;
 use crate::process::Processes;
-use crate::tools::Toolbox;
 
 /// The command line of `cargo xtask check`.
 #[derive(Args)]
@@ -48,6 +48,8 @@ enum Part {
     Architecture,
     /// The public API keeps to its naming rules.
     Buf,
+    /// The public API breaks no client.
+    Breaking,
     /// No test hook is in a release build.
     Hooks,
     /// Every promise listed as held is named by a test.
@@ -67,6 +69,7 @@ impl Part {
             Self::Doc => "doc",
             Self::Architecture => "architecture",
             Self::Buf => "buf lint",
+            Self::Breaking => "buf breaking",
             Self::Hooks => "no hooks in release",
             Self::Promises => "promises cited by tests",
             Self::Deploy => "deployment files",
@@ -80,6 +83,7 @@ impl Part {
             | Self::Deny
             | Self::Advisories
             | Self::Buf
+            | Self::Breaking
             | Self::Hooks
             | Self::Promises
             | Self::Deploy => false,
@@ -189,7 +193,8 @@ impl Checker<'_> {
                 test.args(["--package", "sayso-tests", "--test", "architecture"]);
                 self.command(&mut test)
             }
-            Part::Buf => self.buf_lint(),
+            Part::Buf => buf::lint(self),
+            Part::Breaking => buf::breaking(self),
             Part::Hooks => self.hooks(),
             Part::Promises => promises::cited(self.workspace.root()),
             Part::Deploy => deploy::check(self),
@@ -227,19 +232,6 @@ impl Checker<'_> {
             }
         }
         Ok(Outcome::Kept)
-    }
-
-    fn buf_lint(&self) -> Result<Outcome> {
-        let proto = self.workspace.root().join("proto");
-        if !proto.is_dir() {
-            return Ok(Outcome::Broken("there is no folder proto".to_owned()));
-        }
-        let node = Toolbox::open(self.workspace.root(), self.processes)?.node()?;
-        let mut lint = Command::new(node.packages.join("buf"));
-        lint.arg("lint")
-            .current_dir(proto)
-            .env("PATH", crate::tools::before_path(&[&node.bin])?);
-        self.command(&mut lint)
     }
 
     fn hooks(&self) -> Result<Outcome> {

@@ -12,6 +12,7 @@
 //! | `SAYSO_TEST_NATS` | URL of a running NATS server with JetStream, shared by tests |
 //! | `SAYSO_TEST_PYTHON` | a Python with the third-party packages |
 //! | `SAYSO_TEST_GIT_MCP` | the program `mcp-server-git` |
+//! | `SAYSO_TEST_SCHEMATHESIS` | the program `schemathesis` |
 //! | `SAYSO_TEST_GIT` | the program `git` |
 //! | `SAYSO_TEST_NODE_BIN` | the folder that holds `node` |
 //! | `SAYSO_TEST_NPM` | the folder with the npm packages' programs |
@@ -159,6 +160,7 @@ fn tools(processes: &Processes, workspace: &Workspace, without: &[Need]) -> Resu
                 let bin = toolbox.python()?.join("bin");
                 variables.insert("SAYSO_TEST_PYTHON", bin.join("python").into());
                 variables.insert("SAYSO_TEST_GIT_MCP", bin.join("mcp-server-git").into());
+                variables.insert("SAYSO_TEST_SCHEMATHESIS", bin.join("schemathesis").into());
             }
             Need::Node => {
                 let node = toolbox.node()?;

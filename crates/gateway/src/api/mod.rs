@@ -59,7 +59,7 @@ pub(crate) const SERVICES: [&str; 12] = [
 
 /// The largest request, in bytes: a response with several texts of 1 MiB. What is larger is refused
 /// before it is read.
-const MAX_REQUEST: usize = 8 * 1024 * 1024;
+pub(crate) const MAX_REQUEST: usize = 8 * 1024 * 1024;
 
 /// What a server streams.
 type Streamed<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
@@ -77,6 +77,7 @@ pub(crate) fn routes(shared: &Arc<Shared>) -> Routes {
             Guarded::new(
                 $server::new(api()).max_decoding_message_size(MAX_REQUEST),
                 auth,
+                &shared.cors,
             )
         };
     }

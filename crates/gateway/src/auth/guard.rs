@@ -13,8 +13,9 @@ use tonic::server::NamedService;
 use tonic_web::{GrpcWebLayer, GrpcWebService};
 use tower::{Layer, Service};
 
-use super::access::Access;
+use super::access::{Access, Reach};
 use super::{Authenticator, Lease, Session, refusal};
+use crate::http::cors::Cors;
 
 /// A gRPC service behind authentication, for gRPC and gRPC-web alike.
 #[derive(Debug, Clone)]
@@ -23,11 +24,11 @@ pub struct Guarded<S> {
 }
 
 impl<S: Clone> Guarded<S> {
-    /// Puts a service behind authentication.
-    pub fn new(inner: S, auth: &Authenticator) -> Guarded<S> {
-        let auth = auth.clone();
+    /// Puts a service behind authentication; pages of these origins may call it.
+    pub(crate) fn new(inner: S, auth: &Authenticator, cors: &Cors) -> Guarded<S> {
+        let (auth, cors) = (auth.clone(), cors.clone());
         Guarded {
-            web: GrpcWebLayer::new().layer(Authenticated { inner, auth }),
+            web: GrpcWebLayer::new().layer(Authenticated { inner, auth, cors }),
         }
     }
 }
@@ -62,6 +63,7 @@ where
 pub struct Authenticated<S> {
     inner: S,
     auth: Authenticator,
+    cors: Cors,
 }
 
 impl<S> Service<Request<Body>> for Authenticated<S>
@@ -80,7 +82,32 @@ where
         self.inner.poll_ready(cx)
     }
 
-    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let origin = self.cors.origin(request.headers());
+        let answer = self.answer(request);
+        let Some(origin) = origin else {
+            return answer;
+        };
+        Box::pin(async move {
+            let mut response = answer.await?;
+            Cors::open(origin, response.headers_mut());
+            Ok(response)
+        })
+    }
+}
+
+impl<S> Authenticated<S>
+where
+    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible>
+        + Clone
+        + Send
+        + 'static,
+    S::Future: Send + 'static,
+{
+    fn answer(
+        &mut self,
+        mut request: Request<Body>,
+    ) -> BoxFuture<'static, Result<Response<Body>, Infallible>> {
         let Some(access) = Access::of(request.uri().path()) else {
             // There is no such method: the service says so itself.
             return Box::pin(self.inner.call(request));
@@ -118,15 +145,48 @@ where
 
 /// Leaves the session in the request, if the token's scopes let it call the method at all.
 fn enter(request: &mut Request<Body>, access: &'static Access, lease: Lease) -> Result<(), Coded> {
-    check_namespace(request.headers(), lease.caller().namespace.as_str())?;
-    let reach = access.reach(lease.caller().scopes);
-    if !access.audited {
-        reach.as_ref().map_err(Clone::clone)?;
-    }
+    let reach = reach(request.headers(), access, &lease)?;
     // Nobody behind this needs the secret.
     request.headers_mut().remove(AUTHORIZATION);
     request.extensions_mut().insert(Session::new(lease, reach));
     Ok(())
+}
+
+/// How far the token reaches with the method. A refusal that is audited is the method's own to tell.
+fn reach(
+    headers: &HeaderMap,
+    access: &Access,
+    lease: &Lease,
+) -> Result<Result<Reach, Coded>, Coded> {
+    check_namespace(headers, lease.caller().namespace.as_str())?;
+    let reach = access.reach(lease.caller().scopes);
+    if !access.audited {
+        reach.as_ref().map_err(Clone::clone)?;
+    }
+    Ok(reach)
+}
+
+/// Whether the token that these headers carry is one for the method at this path, before anything
+/// else of the request is looked at. Whoever is let in by this comes through [`Guarded`] all the same.
+///
+/// # Errors
+///
+/// The refusal with which [`Guarded`] would answer.
+pub(crate) async fn admit(
+    auth: &Authenticator,
+    headers: &HeaderMap,
+    path: &str,
+) -> Result<(), Coded> {
+    let secret = bearer(headers)?;
+    let lease = match auth.verify_now(secret) {
+        Some(told) => told?,
+        None => auth.verify(secret).await?,
+    };
+    match Access::of(path) {
+        Some(access) => reach(headers, access, &lease).map(|_| ()),
+        // There is no such method: the service says so itself.
+        None => Ok(()),
+    }
 }
 
 /// The header in which a caller may say which namespace it means.

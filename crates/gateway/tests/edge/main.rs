@@ -6,6 +6,7 @@ mod auth;
 mod console;
 mod errors;
 mod house;
+mod http;
 mod lists;
 mod siblings;
 mod watching;

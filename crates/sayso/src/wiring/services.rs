@@ -62,11 +62,17 @@ impl Services {
             key: adapters.chain_key,
             config: GatewayConfig {
                 secrets: self.config.notify.secrets.clone(),
+                allowed_origins: self.allowed_origins(),
                 secret_keys: secret_keys(&self.config),
                 ..GatewayConfig::default()
             },
         };
         Gateway::build(parts).context("the gateway cannot be built")
+    }
+
+    fn allowed_origins(&self) -> Vec<String> {
+        let origins = self.config.http.allowed_origins.iter();
+        origins.map(|origin| origin.as_str().to_owned()).collect()
     }
 
     pub(crate) fn scheduler(&self) -> Scheduler {

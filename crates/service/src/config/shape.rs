@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::secret::{Key, Secret, SecretSource};
 use super::section::ConfigErrors;
-use super::values::{Address, ByteSize};
+use super::values::{Address, ByteSize, Origin};
 
 /// The configuration of a process, checked.
 #[derive(Clone, Debug)]
@@ -34,6 +34,8 @@ pub struct Config {
     pub tiers: BTreeMap<String, Vec<String>>,
     /// What the notifier needs.
     pub notify: Notify,
+    /// The API over HTTP.
+    pub http: Http,
     /// Limits at the edge of a service.
     pub limits: Limits,
     /// Logs and traces.
@@ -237,6 +239,13 @@ pub enum Provider {
 pub struct Notify {
     /// Secrets that sign what is sent, by name.
     pub secrets: BTreeMap<String, SecretSource>,
+}
+
+/// The API over HTTP.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Http {
+    /// Whose pages may call it from a browser.
+    pub allowed_origins: Vec<Origin>,
 }
 
 /// Limits at the edge of a service.

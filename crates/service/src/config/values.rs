@@ -69,6 +69,48 @@ impl Address {
     }
 }
 
+/// An origin of pages: `https://host`, `http://host:port`, or `*` for any.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Origin(String);
+
+impl Origin {
+    /// The origin as browsers send it.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// An origin.
+    ///
+    /// # Errors
+    ///
+    /// A sentence that says what an origin looks like.
+    pub fn parse(text: &str) -> Result<Origin, String> {
+        const WANTED: &str = "must be an origin such as https://ops.example.org, or *";
+        let uri: Option<http::Uri> = text.parse().ok();
+        let is_origin = uri.is_some_and(|uri| {
+            let authority = uri.authority().map(|a| a.as_str().to_owned());
+            let sent = uri.scheme_str().zip(authority);
+            matches!(uri.scheme_str(), Some("http" | "https"))
+                && sent.is_some_and(|(scheme, host)| text == format!("{scheme}://{host}"))
+        });
+        if text == "*" || is_origin {
+            Ok(Origin(text.to_owned()))
+        } else {
+            Err(format!("{WANTED}, found {text:?}"))
+        }
+    }
+}
+
+impl Setting for Origin {
+    fn parse(given: &Given<'_>) -> Result<Origin, String> {
+        Origin::parse(given.text("an origin")?.trim())
+    }
+
+    fn placeholder() -> Origin {
+        Origin(String::new())
+    }
+}
+
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let authority = self.0.authority().map_or("", |a| a.as_str());

@@ -78,7 +78,7 @@ pub(super) struct Door {
 
 /// A run that waits for a decision.
 pub(super) struct Held {
-    run: String,
+    pub(super) run: String,
     approval: String,
     /// Sequence number of the last step that was seen.
     seen: u64,
@@ -161,6 +161,15 @@ impl Door {
     pub(super) async fn resume(&mut self, held: Held) -> Result<Took> {
         let watch = self.watch(&held.run, held.seen + 1).await?;
         self.finish(held, watch).await
+    }
+
+    /// Reads a run.
+    pub(super) async fn read(&mut self, run: &str) -> Result<()> {
+        let run_id = run.to_owned();
+        let read = self.runs.get_run(v1::GetRunRequest { run_id }).await;
+        let read = read.context("a run cannot be read")?.into_inner();
+        ensure!(read.run.is_some(), "an answer has its run");
+        Ok(())
     }
 
     /// Starts a run and leaves it, without a look at what becomes of it; its id.

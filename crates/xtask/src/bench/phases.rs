@@ -5,7 +5,8 @@
 //! 3. One run in flight.
 //! 4. 64 in flight; CPU time, commits and messages are counted over this phase.
 //! 5. 64 in flight while statements are counted, which is slower.
-//! 6. Memory; then many runs that wait for a decision; memory again; then some of them go on, one
+//! 6. Reading one run over gRPC and over HTTP/JSON, in turns.
+//! 7. Memory; then many runs that wait for a decision; memory again; then some of them go on, one
 //!    at a time.
 
 use std::time::Duration;
@@ -20,6 +21,7 @@ use super::floor::Floor;
 use super::house::{Counts, Cpu, House};
 use super::paused::{self, Paused};
 use super::quantile::Latencies;
+use super::read::{self, Reads};
 use crate::process::Processes;
 
 /// How much is measured.
@@ -41,6 +43,7 @@ pub(super) struct Measured {
     pub(super) one: Phase,
     pub(super) many: Phase,
     pub(super) counted: Option<Counted>,
+    pub(super) reads: Reads,
     pub(super) paused: Option<Paused>,
 }
 
@@ -77,6 +80,8 @@ pub(super) fn measure(processes: &Processes, house: &House, plan: &Plan) -> Resu
     eprintln!("bench: {} runs, {MANY} in flight", plan.runs);
     let many = phase(&crowd, house, plan.runs, MANY)?;
     let counted = counted(&crowd, house, plan.runs / 8)?;
+    eprintln!("bench: {} reads over gRPC and over HTTP/JSON", plan.runs);
+    let reads = read::measure(house, &crowd, plan.runs)?;
     let paused = (plan.paused > 0)
         .then(|| paused::measure(&crowd, house, plan.paused))
         .transpose()?;
@@ -86,6 +91,7 @@ pub(super) fn measure(processes: &Processes, house: &House, plan: &Plan) -> Resu
         one,
         many,
         counted,
+        reads,
         paused,
     })
 }

@@ -8,6 +8,7 @@ use super::kills::Kills;
 use super::machine;
 use super::paused::Paused;
 use super::phases::{Measured, Phase};
+use super::read::{Read, Reads};
 use super::tool::GatedTool;
 use super::{MANY, quantile::Latencies};
 
@@ -96,6 +97,7 @@ fn gated(measured: &Measured) -> Map<String, Value> {
             "statements": per_run(counted.statements.all as f64, counted.runs),
             "appends": per_run(counted.statements.appends as f64, counted.runs),
         })),
+        "get_run": get_run(&measured.reads),
         "resident_mib_idle": rounded(measured.idle_mib),
         "paused": measured.paused.as_ref().map(paused),
     });
@@ -145,6 +147,26 @@ fn counts(before: &Counts, after: &Counts, runs: usize) -> Value {
         "messages_sent": each(before.messages.sent, after.messages.sent),
         "messages_delivered": each(before.messages.delivered, after.messages.delivered),
         "messages_stored": each(before.messages.stored, after.messages.stored),
+    })
+}
+
+fn get_run(reads: &Reads) -> Value {
+    let way = |read: &Read| {
+        json!({
+            "ms": quantiles(&read.latencies),
+            "cpu_us": rounded(read.cpu * 1e6 / read.reads as f64),
+        })
+    };
+    let (grpc, http) = (&reads.grpc, &reads.http);
+    let latency = http.latencies.quantile(0.5) / grpc.latencies.quantile(0.5);
+    json!({
+        "reads": grpc.reads,
+        "grpc": way(grpc),
+        "http_json": way(http),
+        "http_json_to_grpc": {
+            "ms_p50": rounded(latency),
+            "cpu": rounded(http.cpu / grpc.cpu),
+        },
     })
 }
 
