@@ -12,6 +12,8 @@ pub struct GatewayConfig {
     /// The secrets that sign calls of webhooks, by the names that bundles use. Each is looked up when
     /// it is needed, so one that comes later is found.
     pub secrets: BTreeMap<String, SecretSource>,
+    /// The names by which this server is called over MCP, beside its addresses and `localhost`.
+    pub names: Vec<String>,
 }
 
 impl Default for GatewayConfig {
@@ -19,6 +21,7 @@ impl Default for GatewayConfig {
         GatewayConfig {
             look_every: Duration::from_secs(5),
             secrets: BTreeMap::new(),
+            names: Vec::new(),
         }
     }
 }

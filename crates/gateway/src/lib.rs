@@ -15,6 +15,7 @@
 //! | [`tokens`] | makes and revokes tokens |
 //! | `audit` | writes down who changed what, and refused decisions (S10.8) |
 //! | `console` | the web pages |
+//! | [`mcp`] | the public services as an MCP server (S6.13) |
 //! | `hooks` | webhooks that start runs (S8.5) |
 //! | `watch` | many watchers over one subscription (S2.4) |
 //! | `request`, `page`, `refuse`, `show` | what comes in, pages, errors, what goes out |
@@ -26,6 +27,7 @@ mod config;
 mod console;
 mod current;
 mod hooks;
+pub mod mcp;
 mod page;
 mod reflection;
 mod refuse;
@@ -103,6 +105,8 @@ pub(crate) struct Shared {
     pub(crate) key: ChainKey,
     pub(crate) keys: ChainKeys,
     pub(crate) secrets: BTreeMap<String, SecretSource>,
+    /// How this server is called beside its addresses.
+    pub(crate) names: Vec<String>,
     scheduler: Peer,
     hub: Peer,
     policy: Peer,
@@ -164,6 +168,7 @@ impl Gateway {
             key,
             keys,
             secrets: config.secrets,
+            names: config.names,
             scheduler,
             hub,
             policy,
@@ -179,7 +184,10 @@ impl Gateway {
 
     /// What is answered over plain HTTP.
     pub fn router(&self) -> Router {
-        console::router(&self.shared).merge(hooks::router(&self.shared))
+        let mcp = mcp::router(self.routes(), &self.shared.auth, &self.shared.names);
+        console::router(&self.shared)
+            .merge(hooks::router(&self.shared))
+            .merge(mcp)
     }
 
     /// Who may call, for whoever checks sessions of another kind.

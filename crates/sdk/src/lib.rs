@@ -39,7 +39,7 @@ mod runs;
 mod tokens;
 mod watch;
 
-pub use client::Client;
+pub use client::{Client, Credentials, Service};
 pub use error::Error;
 pub use runs::Started;
 pub use sayso_service::error::{Coded, Kind};

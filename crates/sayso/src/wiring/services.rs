@@ -61,10 +61,21 @@ impl Services {
             key: adapters.chain_key,
             config: GatewayConfig {
                 secrets: self.config.notify.secrets.clone(),
+                names: self.gateway_names(),
                 ..GatewayConfig::default()
             },
         };
         Gateway::build(parts).context("the gateway cannot be built")
+    }
+
+    /// How the gateway is called: by those who reach it over MCP, and by its siblings.
+    fn gateway_names(&self) -> Vec<String> {
+        let allowed = self.config.mcp.allowed_hosts.iter();
+        let connect = self.config.services.gateway.connect.iter();
+        allowed
+            .map(|name| name.as_str().to_owned())
+            .chain(connect.filter_map(|address| address.uri().host().map(str::to_owned)))
+            .collect()
     }
 
     pub(crate) fn scheduler(&self) -> Scheduler {

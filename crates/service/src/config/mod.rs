@@ -30,10 +30,10 @@ use std::path::Path;
 pub use secret::{Key, KeyFileError, Secret, SecretError, SecretSource};
 pub use section::{ConfigErrors, ConfigProblem};
 pub use shape::{
-    Chain, Cluster, Config, Database, Endpoints, Executor, Limits, LogFormat, Model, Nats,
+    Chain, Cluster, Config, Database, Endpoints, Executor, Limits, LogFormat, Mcp, Model, Nats,
     NatsLogin, Need, Notify, Provider, Services, Telemetry,
 };
-pub use values::{Address, ByteSize};
+pub use values::{Address, ByteSize, HostName};
 
 /// The text of the defaults file: every key, its meaning, unit and default.
 pub const DEFAULTS: &str = include_str!("../defaults.yaml");

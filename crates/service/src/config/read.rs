@@ -9,7 +9,7 @@ use super::layers::{self, Layers};
 use super::secret::{Key, Secret, SecretSource};
 use super::section::{self, ConfigErrors, Given, Section, Setting};
 use super::shape::{
-    Chain, Cluster, Config, Database, Endpoints, Executor, Limits, LogFormat, Model, Nats,
+    Chain, Cluster, Config, Database, Endpoints, Executor, Limits, LogFormat, Mcp, Model, Nats,
     NatsLogin, Notify, Provider, Services, Telemetry,
 };
 
@@ -52,6 +52,9 @@ pub(super) fn config(layers: Layers<'_>) -> Result<Config, ConfigErrors> {
         tiers: top.entries("tiers").into_iter().collect(),
         notify: top.section("notify", |s| Notify {
             secrets: s.entries::<SecretSource>("secrets").into_iter().collect(),
+        }),
+        mcp: top.section("mcp", |s| Mcp {
+            allowed_hosts: s.optional("allowed_hosts").unwrap_or_default(),
         }),
         limits: top.section("limits", |s| Limits {
             max_request_bytes: s.required("max_request_bytes"),

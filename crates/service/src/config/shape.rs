@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::secret::{Key, Secret, SecretSource};
 use super::section::ConfigErrors;
-use super::values::{Address, ByteSize};
+use super::values::{Address, ByteSize, HostName};
 
 /// The configuration of a process, checked.
 #[derive(Clone, Debug)]
@@ -32,6 +32,8 @@ pub struct Config {
     pub tiers: BTreeMap<String, Vec<String>>,
     /// What the notifier needs.
     pub notify: Notify,
+    /// The gateway as an MCP server.
+    pub mcp: Mcp,
     /// Limits at the edge of a service.
     pub limits: Limits,
     /// Logs and traces.
@@ -224,6 +226,13 @@ pub enum Provider {
 pub struct Notify {
     /// Secrets that sign what is sent, by name.
     pub secrets: BTreeMap<String, SecretSource>,
+}
+
+/// The gateway as an MCP server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mcp {
+    /// Names by which it may be called, beside those in `services.gateway.connect`.
+    pub allowed_hosts: Vec<HostName>,
 }
 
 /// Limits at the edge of a service.

@@ -51,7 +51,7 @@ enum Route {
     Remote(Arc<Spread>, SignInternal),
     Local(
         BoxCloneSyncService<Request<Body>, Response<Body>, BoxError>,
-        SignInternal,
+        Option<SignInternal>,
     ),
     Late(Arc<ArcSwapOption<Peer>>),
 }
@@ -81,6 +81,26 @@ impl Peer {
     /// A sibling in this process: its routes, behind the same
     /// [`VerifyInternal`](crate::internal::VerifyInternal) layer as over TCP.
     pub fn local<S>(service: S, signer: SignInternal) -> Peer
+    where
+        S: Service<Request<Body>, Response = Response<Body>> + Clone + Send + Sync + 'static,
+        S::Error: Into<BoxError>,
+        S::Future: Send + 'static,
+    {
+        Peer::within(service, Some(signer))
+    }
+
+    /// Services of this process that anybody may call: calls carry what their callers put into them,
+    /// and are not signed.
+    pub fn unsigned<S>(service: S) -> Peer
+    where
+        S: Service<Request<Body>, Response = Response<Body>> + Clone + Send + Sync + 'static,
+        S::Error: Into<BoxError>,
+        S::Future: Send + 'static,
+    {
+        Peer::within(service, None)
+    }
+
+    fn within<S>(service: S, signer: Option<SignInternal>) -> Peer
     where
         S: Service<Request<Body>, Response = Response<Body>> + Clone + Send + Sync + 'static,
         S::Error: Into<BoxError>,
@@ -152,7 +172,9 @@ impl Service<Request<Body>> for Peer {
                 Box::pin(async move { guard::answer(deadline, call).await })
             }
             Route::Local(service, signer) => {
-                signer.sign(request.headers_mut());
+                if let Some(signer) = signer {
+                    signer.sign(request.headers_mut());
+                }
                 let call = answered(service.clone().oneshot(request));
                 Box::pin(async move { guard::answer(deadline, call).await })
             }
