@@ -1,6 +1,6 @@
-use rmcp::ServiceError;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResult, ClientInfo, ErrorCode, JsonObject, ProtocolVersion,
+    CallToolRequestParams, CallToolResponse, CallToolResult, ClientInfo, JsonObject,
+    ProtocolVersion,
 };
 use rmcp::service::{ClientLifecycleMode, ClientServiceExt, RoleClient, RunningService};
 use rmcp::transport::StreamableHttpClientTransport;
@@ -51,25 +51,13 @@ impl Caller {
         self.0.cancel().await.unwrap();
     }
 
-    /// Calls a tool, whatever it answers.
-    pub(crate) async fn call(&self, tool: &'static str, arguments: Value) -> CallToolResult {
-        self.try_call(tool, arguments).await.unwrap()
-    }
-
-    pub(crate) async fn try_call(
-        &self,
-        tool: &'static str,
-        arguments: Value,
-    ) -> Result<CallToolResult, ServiceError> {
+    async fn call(&self, tool: &'static str, arguments: Value) -> CallToolResult {
         let arguments: JsonObject = arguments.as_object().unwrap().clone();
         let request = CallToolRequestParams::new(tool).with_arguments(arguments);
-        self.0
-            .call_tool_once(request)
-            .await
-            .map(|response| match response {
-                rmcp::model::CallToolResponse::Complete(result) => result,
-                other => panic!("{other:?}"),
-            })
+        match self.0.call_tool_once(request).await.unwrap() {
+            CallToolResponse::Complete(result) => result,
+            other => panic!("{other:?}"),
+        }
     }
 
     /// Calls a tool that succeeds; its structured answer, which is its text too.
@@ -104,12 +92,4 @@ impl Caller {
 
 fn text(result: &CallToolResult) -> &str {
     &result.content[0].as_text().unwrap().text
-}
-
-/// The protocol's own error code of a failed call.
-pub(crate) fn protocol_code(error: ServiceError) -> ErrorCode {
-    match error {
-        ServiceError::McpError(data) => data.code,
-        other => panic!("{other:?}"),
-    }
 }

@@ -1,12 +1,11 @@
 //! Who may do what over MCP: as on every route.
 
-use rmcp::model::ErrorCode;
 use sayso_tests::{Case, both};
 use sayso_wire::v1::{ApprovalStatus, RunStatus};
 use serde_json::json;
 
 use crate::balancer::Balancer;
-use crate::caller::{Caller, REVISIONS, protocol_code};
+use crate::caller::{Caller, REVISIONS};
 use crate::{WORLD, gated};
 
 async fn client(case: &Case, holder: &str, at: usize) -> Caller {
@@ -129,7 +128,7 @@ both! {
         assert_eq!(case.ledger.of(&run), []);
     }
 
-    /// S10.5: what does not fit is refused with a code, or by the protocol where there is no tool.
+    /// S10.5: what does not fit is refused with a code.
     async fn s10_5_what_does_not_fit_is_refused_over_mcp(case: Case) {
         for at in [0, 1] {
             let app = client(&case, "app", at).await;
@@ -140,7 +139,7 @@ both! {
                 ("list_approvals", json!({"page_token": "x"}), "page.malformed"),
                 ("list_approvals", json!({"everyone": true}), "request.invalid"),
                 ("start_run", json!({"agent": "nobody", "input": "x"}), "token.scope_missing"),
-                ("get_run", json!({"id": "run_1"}), "request.invalid"),
+                ("get_run", json!({"id": "x"}), "request.invalid"),
             ];
             for (tool, arguments, expected) in refused {
                 let (code, sentence) = app.refused(tool, arguments.clone()).await;
@@ -150,8 +149,9 @@ both! {
             let start = json!({"agent": "nobody", "input": "x"});
             let (code, _) = sub.refused("start_run", start).await;
             assert_eq!(code, "agent.not_found");
-            let unknown = app.try_call("delete_everything", json!({})).await.unwrap_err();
-            assert_eq!(protocol_code(unknown), ErrorCode::INVALID_PARAMS);
+            let (code, sentence) = app.refused("delete_everything", json!({})).await;
+            assert_eq!(code, "tool.not_found");
+            assert!(sentence.contains("decide_approval"), "{sentence}");
         }
     }
 

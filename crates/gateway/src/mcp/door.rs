@@ -9,6 +9,10 @@
 //! **Tokens** are asked for with every request, whatever it is. The methods behind the tools check
 //! them again, with what they need.
 //!
+//! **Sessions.** A client of the revisions with a handshake may expect to be given the name of a session
+//! and sends it along from then on. It gets one, and it stands for nothing: whatever name comes, on
+//! whatever gateway, is taken and not looked at, and there is nothing to end (`DELETE` is answered 405).
+//!
 //! A refusal is a JSON-RPC error without an id, as the protocol has it, with the stable code in
 //! `data`.
 
@@ -25,8 +29,14 @@ use http::{HeaderMap, HeaderValue, Uri};
 use rmcp::model::ErrorCode;
 use sayso_service::error::{Coded, Kind};
 use serde_json::json;
+use uuid::Uuid;
 
 use crate::auth::{Authenticator, bearer};
+
+/// The name of a session.
+const SESSION: &str = "mcp-session-id";
+/// The revision that a client speaks.
+const REVISION: &str = "mcp-protocol-version";
 
 /// What decides who comes in.
 #[derive(Clone, Debug)]
@@ -55,9 +65,27 @@ impl Door {
 /// Lets a request in, or answers it with the refusal.
 pub(super) async fn enter(State(door): State<Door>, request: Request, next: Next) -> Response {
     match door.check(request.uri(), request.headers()).await {
-        Ok(()) => next.run(request).await,
+        Ok(()) => {
+            let begins = begins(request.headers());
+            let mut response = next.run(request).await;
+            if begins && response.status().is_success() {
+                response.headers_mut().insert(SESSION, session());
+            }
+            response
+        }
         Err(coded) => refused(&coded),
     }
+}
+
+/// Whether it is a client's first request in a revision with a handshake: those after it name the
+/// revision, and those of the revision without one always do.
+fn begins(headers: &HeaderMap) -> bool {
+    !headers.contains_key(REVISION) && !headers.contains_key(SESSION)
+}
+
+fn session() -> HeaderValue {
+    let name = Uuid::now_v7().simple().to_string();
+    HeaderValue::try_from(name).expect("hex digits are a header's value")
 }
 
 fn refused(coded: &Coded) -> Response {

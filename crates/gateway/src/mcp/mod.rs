@@ -14,7 +14,7 @@
 //! a refusal is a tool's error whose text is a JSON object with the stable `code`.
 //!
 //! **Nobody is remembered.** Each request stands for itself, in the revision of 2026-07-28 by its
-//! nature, and in those before because no session is given out: any gateway answers any request, and
+//! nature, and in those before because a session is a name that stands for nothing: any gateway answers any request, and
 //! the token is checked with each.
 //!
 //! # Modules

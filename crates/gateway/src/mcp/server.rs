@@ -2,12 +2,14 @@
 
 use http::request::Parts;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, Implementation, JsonObject,
-    ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool,
+    CallToolRequestParams, CallToolResponse, CallToolResult, GetPromptRequestParams,
+    GetPromptResponse, Implementation, JsonObject, ListToolsResult, PaginatedRequestParams,
+    ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities, ServerConfig, Tool,
 };
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
-use sayso_service::error::Coded;
+use sayso_service::error::{Coded, Kind};
+use serde_json::json;
 
 use super::answer::{listed, refused, told};
 use super::arguments::{self, DecideApproval, GetRun, ListApprovals, StartRun};
@@ -25,20 +27,19 @@ impl Server {
         Server { calls }
     }
 
-    /// Calls a tool; `None` if there is none of that name.
     async fn call(
         &self,
         tool: &str,
         given: JsonObject,
         caller: Option<&Parts>,
-    ) -> Option<Result<CallToolResult, Coded>> {
-        Some(match tool {
+    ) -> Result<CallToolResult, Coded> {
+        match tool {
             name::LIST_APPROVALS => self.list_approvals(given, caller).await,
             name::DECIDE_APPROVAL => self.decide_approval(given, caller).await,
             name::START_RUN => self.start_run(given, caller).await,
             name::GET_RUN => self.get_run(given, caller).await,
-            _ => return None,
-        })
+            _ => Err(no_tool()),
+        }
     }
 
     async fn list_approvals(
@@ -81,7 +82,13 @@ impl Server {
 
 impl ServerHandler for Server {
     fn get_info(&self) -> ServerConfig {
-        ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
+        // Of prompts and resources there are none, and who asks for them is told so with an empty list.
+        let capabilities = ServerCapabilities::builder()
+            .enable_tools()
+            .enable_prompts()
+            .enable_resources()
+            .build();
+        ServerConfig::new(capabilities)
             .with_server_info(
                 Implementation::new("sayso", env!("CARGO_PKG_VERSION")).with_title("sayso"),
             )
@@ -107,13 +114,40 @@ impl ServerHandler for Server {
     ) -> Result<CallToolResponse, ErrorData> {
         let caller = context.extensions.get::<Parts>();
         let given = request.arguments.unwrap_or_default();
-        match self.call(&request.name, given, caller).await {
-            Some(Ok(result)) => Ok(result.into()),
-            Some(Err(coded)) => Ok(refused(&coded).into()),
-            None => {
-                let sentence = format!("There is no tool {}.", request.name);
-                Err(ErrorData::invalid_params(sentence, None))
-            }
-        }
+        let told = self.call(&request.name, given, caller).await;
+        Ok(told.unwrap_or_else(|coded| refused(&coded)).into())
     }
+
+    async fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        let uri = json!({"uri": request.uri});
+        Err(ErrorData::resource_not_found(
+            "There are no resources here.",
+            Some(uri),
+        ))
+    }
+
+    async fn get_prompt(
+        &self,
+        _request: GetPromptRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<GetPromptResponse, ErrorData> {
+        Err(ErrorData::invalid_params(
+            "There are no prompts here.",
+            None,
+        ))
+    }
+}
+
+/// Models make names up; as an error of a tool they get to read what is wrong.
+fn no_tool() -> Coded {
+    let names: Vec<&str> = tools::all().iter().map(|tool| tool.name.as_ref()).collect();
+    let sentence = format!(
+        "There is no such tool here; these are: {}.",
+        names.join(", ")
+    );
+    Coded::new(Kind::NotFound, "tool.not_found", sentence)
 }
