@@ -82,6 +82,12 @@ impl Collector {
         of_trace.cloned().collect()
     }
 
+    /// Every span that has come, as text.
+    pub fn text(&self) -> String {
+        let spans = self.spans.0.lock().expect("nothing panics with the spans");
+        format!("{spans:#?}")
+    }
+
     /// The services that took part in a trace so far.
     pub fn services(&self, trace: &str) -> BTreeSet<String> {
         let spans = self.trace(trace).into_iter();

@@ -1,4 +1,5 @@
 use std::ffi::OsStr;
+use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -51,7 +52,21 @@ where
     I: IntoIterator<Item = S>,
     S: AsRef<OsStr>,
 {
-    let output = Command::new(program("SAYSO_BIN"))
+    sayso_reading(arguments, environment, folder, "")
+}
+
+/// The same with a text on standard input.
+pub(crate) fn sayso_reading<I, S>(
+    arguments: I,
+    environment: &[(&str, &str)],
+    folder: &Path,
+    input: &str,
+) -> Ran
+where
+    I: IntoIterator<Item = S>,
+    S: AsRef<OsStr>,
+{
+    let mut child = Command::new(program("SAYSO_BIN"))
         .args(arguments)
         .env_remove("SAYSO_HOOKS")
         .env_remove("SAYSO_TOKEN")
@@ -59,9 +74,19 @@ where
         .env(watchdog::MARK, watchdog::folder())
         .envs(environment.iter().copied())
         .current_dir(folder)
-        .stdin(Stdio::null())
-        .output()
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
         .expect("sayso can be started");
+    let mut stdin = child.stdin.take().expect("it was asked for");
+    match stdin.write_all(input.as_bytes()) {
+        // A command that reads nothing may have ended by now.
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => {}
+        written => written.expect("standard input can be written"),
+    }
+    drop(stdin);
+    let output = child.wait_with_output().expect("sayso ends");
     Ran {
         code: output.status.code(),
         stdout: String::from_utf8_lossy(&output.stdout).into_owned(),

@@ -159,8 +159,11 @@ impl Deployment {
         base["database"] = json!({"url": self.database});
         base["cluster"] = json!({"key": "11".repeat(32)});
         base["chain"] = json!({"key": "22".repeat(32)});
+        base["secrets"] = json!({"key": "33".repeat(32)});
         if let Some(collector) = &options.collector {
-            base["telemetry"] = json!({"otlp_endpoint": collector, "sampling": 1.0});
+            base["telemetry"] = json!({
+                "otlp_endpoint": collector, "sampling": 1.0, "content": options.tells,
+            });
         }
         let secrets: BTreeMap<_, _> = options.secrets.iter().cloned().collect();
         base["notify"] = json!({"secrets": secrets});
@@ -379,6 +382,20 @@ impl Deployment {
         &self.folder
     }
 
+    /// The port on which a service listens.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such service.
+    pub fn port(&self, service: &str) -> u16 {
+        self.ports[service]
+    }
+
+    /// The broker's port.
+    pub fn nats_port(&self) -> u16 {
+        self.nats_port
+    }
+
     /// Its configuration file.
     pub fn config(&self) -> &Path {
         &self.config
@@ -573,6 +590,21 @@ impl Deployment {
             ("SAYSO_SERVER", server.as_str()),
         ];
         command::sayso(arguments, &environment, &self.folder)
+    }
+
+    /// The same with a text on standard input.
+    pub fn sayso_reading<const N: usize>(
+        &self,
+        holder: &str,
+        arguments: [&str; N],
+        input: &str,
+    ) -> Ran {
+        let (token, server) = (self.token(holder), self.address(0));
+        let environment = [
+            ("SAYSO_TOKEN", token.as_str()),
+            ("SAYSO_SERVER", server.as_str()),
+        ];
+        command::sayso_reading(arguments, &environment, &self.folder, input)
     }
 
     /// Moves the database's clock forward for everybody.

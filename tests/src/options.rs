@@ -46,6 +46,7 @@ pub struct Options {
     pub(crate) secrets: Vec<(String, String)>,
     pub(crate) schedulers: usize,
     pub(crate) collector: Option<String>,
+    pub(crate) tells: bool,
 }
 
 impl Options {
@@ -102,6 +103,13 @@ impl Options {
     #[must_use]
     pub fn collector(mut self, collector: &Collector) -> Self {
         self.collector = Some(collector.address());
+        self
+    }
+
+    /// Traces carry what is said and passed.
+    #[must_use]
+    pub fn telling(mut self) -> Self {
+        self.tells = true;
         self
     }
 

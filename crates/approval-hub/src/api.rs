@@ -2,7 +2,9 @@
 
 use sayso_driver::WriteError;
 use sayso_herald::coded;
-use sayso_run::{BadName, CallId, Namespace, PrincipalId, Response as Said, RunId, RunState};
+use sayso_run::{
+    BadName, Ballot, CallId, Namespace, PrincipalId, Response as Said, RunId, RunState,
+};
 use sayso_service::error::{Coded, Kind};
 use sayso_wire::decision::{BadDecision, item};
 use sayso_wire::internal::approval_hub_service_server::ApprovalHubService;
@@ -24,7 +26,8 @@ impl ApprovalHubService for Api {
         let asked = asked(request.into_inner())?;
         let by = asked.response.by.clone();
         let hub = &self.0;
-        let responding = respond(&hub.store, &*hub.herald, &hub.key, asked);
+        let salt = salt()?;
+        let responding = respond(&hub.store, &*hub.herald, &hub.store, &hub.key, asked, &salt);
         let answered = responding.await.map_err(refused)?;
         Ok(Response::new(answer(&answered, &by)))
     }
@@ -47,6 +50,7 @@ fn asked(request: RespondRequest) -> Result<Asked, Coded> {
         goes_on: request.goes_on,
         seen: request.seen_sequence,
         idempotency: None,
+        ballot: Ballot::default(),
     };
     response.idempotency = idempotency(request.idempotency_key, &run, &response);
     Ok(Asked {
@@ -85,6 +89,22 @@ fn outcome(
 ) -> Option<v1::DecisionOutcome> {
     let call = state.call(id)?;
     let approval = call.approval.as_ref()?;
+    let votes = approval.votes.len();
+    let cast = approval.votes.iter().find(|vote| vote.by == *by);
+    if let (None, Some(cast)) = (&approval.outcome, cast) {
+        return Some(v1::DecisionOutcome {
+            approval_id: approval.id.to_string(),
+            call_id: call.id.to_string(),
+            tool: call.tool.clone(),
+            verdict: v1::Verdict::Approve.into(),
+            decided_by: String::new(),
+            decided_at: Some(sayso_wire::timestamp(cast.at)),
+            reason: String::new(),
+            already_recorded: repeated,
+            votes: u32::try_from(votes).unwrap_or(u32::MAX),
+            votes_needed: approval.quorum.needed(),
+        });
+    }
     let recorded = approval.outcome.as_ref()?;
     let verdict = if recorded.denied.is_none() {
         v1::Verdict::Approve
@@ -103,8 +123,17 @@ fn outcome(
             .unwrap_or_default(),
         decided_at: Some(sayso_wire::timestamp(recorded.at)),
         reason: recorded.reason.clone().unwrap_or_default(),
-        already_recorded: repeated && recorded.by.as_ref() == Some(by),
+        already_recorded: repeated && (recorded.by.as_ref() == Some(by) || cast.is_some()),
+        votes: u32::try_from(votes + usize::from(recorded.denied.is_none())).unwrap_or(u32::MAX),
+        votes_needed: approval.quorum.needed(),
     })
+}
+
+/// Keeps what is said with a vote from being guessed from its hash.
+fn salt() -> Result<String, Coded> {
+    let mut salt = [0; 16];
+    getrandom::fill(&mut salt).map_err(|error| Coded::internal("drawing a salt", &error))?;
+    Ok(hex::encode(salt))
 }
 
 fn later_held(state: &RunState, id: &CallId) -> Option<v1::LaterHeld> {

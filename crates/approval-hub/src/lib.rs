@@ -6,8 +6,10 @@
 //! append.
 
 mod api;
+mod ballots;
 mod respond;
 
+pub use ballots::Ballots;
 pub use respond::{Answered, Asked, respond};
 
 use std::sync::Arc;

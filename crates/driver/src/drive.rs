@@ -175,12 +175,17 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Driver<J, M, T, P, H
             // Nothing runs without policy; the sweep wakes the run again (S5.13).
             Err(error) => return Err(Driven::Unavailable(error.to_string())),
         };
+        let redaction = match self.tools.redaction(&trigger.namespace).await {
+            Ok(redaction) => redaction,
+            Err(error) => return Err(Driven::Unavailable(error.to_string())),
+        };
         let taken_over = loaded.lease.worker.is_some();
         let session = Session::new(
             Arc::clone(&self.journal),
             Arc::clone(&self.herald),
             self.key.clone(),
             self.worker.clone(),
+            redaction,
             loaded,
         );
         Ok(Hold::new(

@@ -1,7 +1,10 @@
-use sayso_rules::Role;
-use sayso_rules::bundle::{Action, Effect};
+use sayso_rules::bundle::{Action, Effect, Escalation, Excluded};
 use sayso_rules::judge::{RuleId, RunView, Tool};
-use sayso_run::{Call, CallId, Judgement, Marks, Ruling, RunState};
+use sayso_rules::leaves::leaves;
+use sayso_rules::{Index, Origin, Redaction, Role};
+use sayso_run::{
+    ArgumentOrigin, Call, CallId, Judgement, Marks, OriginKind, Quorum, Ruling, RunState, Widening,
+};
 
 use crate::evidence::{Evidence, call_view};
 use crate::hold::delegating::{Current, DelegationLimits, child};
@@ -14,6 +17,7 @@ pub(crate) struct Judge<'j, T> {
     pub(crate) revision: &'j Revision,
     pub(crate) role: &'j Role,
     pub(crate) known: &'j ResolvedTools,
+    pub(crate) redaction: &'j Redaction,
     pub(crate) current: &'j Current,
     pub(crate) delegation: DelegationLimits,
 }
@@ -45,6 +49,7 @@ impl<T: Tools> Judge<'_, T> {
                 Judgement {
                     call: call.id.clone(),
                     ruling,
+                    shown: self.redaction.differing(&call.args),
                 }
             })
             .collect()
@@ -89,6 +94,8 @@ impl<T: Tools> Judge<'_, T> {
             (Action::Ask, _) => Ruling::Ask {
                 rule: verdict.rule.to_string(),
                 reason: verdict.reason.into_owned(),
+                quorum: self.quorum(call, resolved, run),
+                origins: origins(&call.args, run.index),
             },
             (Action::Allow | Action::Deny, Some(Ok(child))) => Ruling::Delegate {
                 rule: verdict.rule.to_string(),
@@ -99,6 +106,60 @@ impl<T: Tools> Judge<'_, T> {
                 marks: marks(self.revision, tool, resolved),
             },
         }
+    }
+}
+
+impl<T> Judge<'_, T> {
+    /// What it takes to approve a call (S6.12).
+    fn quorum(&self, call: &Call, resolved: &Tool, run: &RunView<'_>) -> Quorum {
+        let deciders = self
+            .revision
+            .rules
+            .deciders(&call_view(call, resolved), run);
+        let Some(rule) = deciders else {
+            return Quorum::default();
+        };
+        let approvers = rule.approvers.as_ref();
+        let bars = |who| approvers.is_some_and(|approvers| approvers.exclude.contains(&who));
+        let author = self.revision.author.clone();
+        Quorum {
+            group: approvers.and_then(|approvers| approvers.group.clone()),
+            count: approvers.map_or(0, |approvers| approvers.count),
+            author: author.filter(|_| bars(Excluded::Author)),
+            no_writers: bars(Excluded::Writers),
+            escalate: rule.escalate.iter().map(widening).collect(),
+        }
+    }
+}
+
+/// Where each value of the arguments came from, by the index that the rules are judged with (S6.3).
+fn origins(args: &str, index: &Index) -> Vec<ArgumentOrigin> {
+    let values = leaves(args).into_iter().filter(|leaf| leaf.says);
+    let told = values.map(|leaf| {
+        let (from, at) = match index.origin(&leaf.value) {
+            Origin::Person => (OriginKind::Person, None),
+            Origin::Task => (OriginKind::Task, None),
+            Origin::OwnAddress => (OriginKind::OwnAddress, None),
+            Origin::Own { tool, call } => (OriginKind::Own, Some((tool, call))),
+            Origin::Trusted { tool, call } => (OriginKind::Trusted, Some((tool, call))),
+            Origin::Untrusted { tool, call } => (OriginKind::Untrusted, Some((tool, call))),
+            Origin::Nowhere => (OriginKind::Model, None),
+        };
+        let (tool, call) = at.unzip();
+        ArgumentOrigin {
+            pointer: leaf.pointer,
+            from,
+            tool,
+            call: call.and_then(|call| CallId::new(call).ok()),
+        }
+    });
+    told.collect()
+}
+
+fn widening(step: &Escalation) -> Widening {
+    Widening {
+        after_micros: i64::try_from(step.after.as_micros()).unwrap_or(i64::MAX),
+        group: step.to.group.clone(),
     }
 }
 

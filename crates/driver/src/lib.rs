@@ -15,6 +15,7 @@ mod journal;
 mod judge;
 mod lane;
 mod project;
+mod redact;
 mod replay;
 mod resolved;
 mod rows;
@@ -34,13 +35,13 @@ pub use project::{Projected, project, run_row};
 pub use replay::{RecordedVerdict, Rejudged, explain, rejudge};
 pub use resolved::ResolvedTools;
 pub use rows::{
-    ActionRow, ApprovalRow, ApprovalStatus, DeliveryRow, FeedbackRow, LeaseRow, Lineage, RunRow,
-    UsageRow,
+    ActionRow, ApprovalRow, ApprovalStatus, Deciders, DeliveryRow, FeedbackRow, LeaseRow, Lineage,
+    RunRow, UsageRow,
 };
 pub use world::{
     Deltas, Fence, Herald, ListError, ModelCall, ModelReply, ModelRequest, Models, Policy,
-    PolicyUnavailable, Revision, ToolDefinition, ToolHints, ToolKind, ToolReply, ToolRequest,
-    ToolSet, Tools,
+    PolicyUnavailable, Revision, SecretsUnavailable, ToolDefinition, ToolHints, ToolKind,
+    ToolReply, ToolRequest, ToolSet, Tools,
 };
 pub use write::{Decided, StartOutcome, WriteError, Wrote, start, start_at, write, write_for_lost};
 

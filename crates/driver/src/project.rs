@@ -5,7 +5,8 @@ use sayso_run::{
 
 use crate::journal::Written;
 use crate::rows::{
-    ActionRow, ApprovalRow, ApprovalStatus, DeliveryRow, FeedbackRow, Lineage, RunRow, UsageRow,
+    ActionRow, ApprovalRow, ApprovalStatus, Deciders, DeliveryRow, FeedbackRow, Lineage, RunRow,
+    UsageRow,
 };
 
 /// The rows that an append changes.
@@ -70,6 +71,8 @@ fn call_of(step: &Step) -> Option<&sayso_run::CallId> {
     match step {
         Step::ToolCall(step) => Some(&step.call),
         Step::ToolBlocked(step) => Some(&step.call),
+        Step::VoteCast(step) => Some(&step.call),
+        Step::Escalated(step) => Some(&step.call),
         Step::ToolApproved(step) => Some(&step.call),
         Step::ToolDenied(step) => Some(&step.call),
         Step::ToolStarted(step) => Some(&step.call),
@@ -203,6 +206,9 @@ fn approval_row(state: &RunState, call: &Call) -> Option<ApprovalRow> {
         run: state.run().clone(),
         call: call.id.clone(),
         agent: trigger.agent.clone(),
+        origins: held.origins.clone(),
+        deciders: Deciders::of(held),
+        escalates_at: held.escalates_at().filter(|_| outcome.is_none()),
         requester: trigger.principal.clone(),
         tool: call.tool.clone(),
         args: call.args.clone(),

@@ -3,10 +3,11 @@
 //! timeline.
 
 use sayso_run::{
-    ActionStatus, AgentName, ApprovalId, CallDigest, CallId, DenyCause, Digest, EndedBy, Money,
-    Month, Namespace, PrincipalId, RevisionId, RunId, Source, Status, TaskId, Timestamp, Trust,
-    Usage, WorkerId,
+    ActionStatus, AgentName, ApprovalId, ArgumentOrigin, CallDigest, CallId, DenyCause, Digest,
+    EndedBy, HeldCall, Money, Month, Namespace, PrincipalId, RevisionId, RunId, Source, Status,
+    TaskId, Timestamp, Trust, Usage, WorkerId,
 };
+use serde::{Deserialize, Serialize};
 
 /// A run as lists and pages show it: one row of `runs`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -166,6 +167,50 @@ impl ApprovalStatus {
     }
 }
 
+/// Who may decide an approval, where that is not anybody who may, and who has voted (S6.12). Stored
+/// as one JSON object.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Deciders {
+    /// The group whose members decide; anybody who may decide if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+    /// Groups that were let in since.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub widened: Vec<String>,
+    /// How many have to approve.
+    pub needed: u32,
+    /// Whether whoever deployed the revision is barred.
+    #[serde(default)]
+    pub no_author: bool,
+    /// Whether everybody who wrote into the run is barred.
+    #[serde(default)]
+    pub no_writers: bool,
+    /// Who has approved it and did not decide it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub voters: Vec<PrincipalId>,
+}
+
+impl Deciders {
+    /// Of an approval that takes more than one who may decide.
+    pub(crate) fn of(held: &HeldCall) -> Option<Self> {
+        let quorum = &held.quorum;
+        (!quorum.is_plain()).then(|| Self {
+            group: quorum.group.clone(),
+            widened: held.widened.clone(),
+            needed: quorum.needed(),
+            no_author: quorum.author.is_some(),
+            no_writers: quorum.no_writers,
+            voters: held.votes.iter().map(|vote| vote.by.clone()).collect(),
+        })
+    }
+
+    /// Every group that may decide.
+    pub fn groups(&self) -> impl Iterator<Item = &str> {
+        let groups = self.group.iter().chain(&self.widened);
+        groups.map(String::as_str)
+    }
+}
+
 /// One approval: a row of `approvals` (S6.3).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApprovalRow {
@@ -179,6 +224,12 @@ pub struct ApprovalRow {
     pub call: CallId,
     /// The agent.
     pub agent: AgentName,
+    /// Where each value of the arguments came from.
+    pub origins: Vec<ArgumentOrigin>,
+    /// Who may decide it; none if anybody who may.
+    pub deciders: Option<Deciders>,
+    /// When the next group is let in.
+    pub escalates_at: Option<Timestamp>,
     /// Who asked for the run; cannot decide it (S6.10).
     pub requester: PrincipalId,
     /// The tool as registered.

@@ -10,17 +10,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use sayso_rules::Redaction;
 use sayso_run::{CallId, ChainKey, Input, RunId, RunState, Step, Timestamp, ToolOutput, WorkerId};
 use uuid::Uuid;
 
 use crate::evidence::Evidence;
 use crate::journal::{Append, AppendError, Journal, LeaseChange, LoadError, Loaded, Written};
 use crate::project::{deliveries, project, usage};
+use crate::redact;
 use crate::resolved::ResolvedTools;
 use crate::rows::LeaseRow;
 use crate::tree::{tell_tree, tree};
 use crate::world::{Herald, Revision};
-use crate::write::{Decided, WriteError, chain, ready_at, tell, write};
+use crate::write::{Decided, WriteError, chain, ready_at, tell, write_redacted};
 
 /// How this worker stands to the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,6 +66,7 @@ pub(crate) struct Session<J, H> {
     herald: Arc<H>,
     key: ChainKey,
     worker: WorkerId,
+    redaction: Arc<Redaction>,
     run: RunId,
     /// As the journal has it.
     base: RunState,
@@ -88,6 +91,7 @@ impl<J: Journal, H: Herald> Session<J, H> {
         herald: Arc<H>,
         key: ChainKey,
         worker: WorkerId,
+        redaction: Arc<Redaction>,
         loaded: Loaded,
     ) -> Self {
         Self {
@@ -95,6 +99,7 @@ impl<J: Journal, H: Herald> Session<J, H> {
             herald,
             key,
             worker,
+            redaction,
             run: loaded.state.run().clone(),
             base: loaded.state.clone(),
             state: loaded.state,
@@ -109,6 +114,11 @@ impl<J: Journal, H: Herald> Session<J, H> {
             moved_from: None,
             evidence: None,
         }
+    }
+
+    /// What readers of the run are not shown.
+    pub(crate) fn redaction(&self) -> &Arc<Redaction> {
+        &self.redaction
     }
 
     pub(crate) fn state(&self) -> &RunState {
@@ -150,8 +160,9 @@ impl<J: Journal, H: Herald> Session<J, H> {
     pub(crate) fn take(&mut self, input: Input) -> Result<bool, Stuck> {
         match self.state.decide(input.clone(), self.journal.now()) {
             Ok(steps) => {
-                let steps = chain(&mut self.state, steps, self.journal.now(), &self.key)
+                let mut steps = chain(&mut self.state, steps, self.journal.now(), &self.key)
                     .map_err(LoadError::from)?;
+                redact::views(&self.redaction, &mut steps);
                 self.steps.extend(steps);
                 self.taken.push(input);
                 Ok(true)
@@ -229,7 +240,10 @@ impl<J: Journal, H: Herald> Session<J, H> {
 
     /// The append of all that was taken in, without its id.
     fn append(&self, revision: &Revision, release: bool, ready_in: Option<Duration>) -> Append {
-        let projected = project(&self.state, &self.steps);
+        let mut projected = project(&self.state, &self.steps);
+        redact::rows(&self.redaction, &mut projected);
+        let mut begun = tree(&self.state, &self.steps, &self.key);
+        redact::children(&self.redaction, &mut begun);
         let notify = revision
             .bundle
             .permissions
@@ -255,7 +269,7 @@ impl<J: Journal, H: Herald> Session<J, H> {
             deliveries: deliveries(&self.state, &self.steps, notify),
             usage: usage(&self.state, &self.steps, &self.worker),
             published: self.herald.published(&self.run),
-            tree: tree(&self.state, &self.steps, &self.key),
+            tree: begun,
             start_key: None,
             tick: None,
             id: Uuid::nil(),
@@ -357,7 +371,14 @@ impl<J: Journal, H: Herald> Session<J, H> {
         };
         let mut attempt: u32 = 0;
         loop {
-            let writing = write(&*self.journal, &*self.herald, &self.key, &self.run, decide);
+            let writing = write_redacted(
+                &*self.journal,
+                &*self.herald,
+                &self.key,
+                &self.run,
+                &self.redaction,
+                decide,
+            );
             let why = match writing.await {
                 Ok(_) => return,
                 Err(

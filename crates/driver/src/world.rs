@@ -4,10 +4,10 @@ use std::future::Future;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use sayso_rules::{Bundle, Role, Rules};
+use sayso_rules::{Bundle, Redaction, Role, Rules};
 use sayso_run::{
     AgentName, CallId, Currency, Digest, FailureCode, Message, ModelFailover, Namespace, Price,
-    RevisionId, RunId, Thinking, ToolOutcome, ToolSetId, Usage,
+    PrincipalId, RevisionId, RunId, Thinking, ToolOutcome, ToolSetId, Usage,
 };
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -23,6 +23,8 @@ pub struct Revision {
     pub id: RevisionId,
     /// The bundle as deployed.
     pub bundle: Bundle,
+    /// Who deployed it, where that is known (S6.12).
+    pub author: Option<PrincipalId>,
     /// Its rules, compiled.
     pub rules: Rules,
     /// The sets that its runs were offered lately.
@@ -39,8 +41,16 @@ impl Revision {
             id,
             rules: Rules::compile(&bundle),
             bundle,
+            author: None,
             resolved: Mutex::default(),
         }
+    }
+
+    /// The same, deployed by somebody.
+    #[must_use]
+    pub fn by(mut self, author: PrincipalId) -> Self {
+        self.author = Some(author);
+        self
     }
 
     /// A set's tools as this revision's rules see them.
@@ -104,6 +114,11 @@ pub trait Policy: Send + Sync + 'static {
         std::future::ready(Ok(false))
     }
 }
+
+/// Secrets cannot be read: nothing runs, since what they are could be written down unseen.
+#[derive(Debug, Clone, Error)]
+#[error("secrets cannot be read: {0}")]
+pub struct SecretsUnavailable(pub String);
 
 /// What kind of tool it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -274,6 +289,15 @@ pub trait Tools: Send + Sync + 'static {
     /// The run has ended: nothing is kept for it any more.
     fn ended(&self, run: &RunId) -> impl Future<Output = ()> + Send;
 
+    /// What readers of an agent's runs are not shown (S3.10): at most a second old, or an error. A
+    /// world without secrets redacts by name.
+    fn redaction(
+        &self,
+        _namespace: &Namespace,
+    ) -> impl Future<Output = Result<Arc<Redaction>, SecretsUnavailable>> + Send {
+        std::future::ready(Ok(Arc::default()))
+    }
+
     /// Sends a call. `fence` is asked right before the first byte goes out: if it says no, nothing
     /// is sent and the outcome is [`ToolOutcome::Unreachable`].
     fn call(
@@ -324,6 +348,8 @@ pub struct ModelRequest {
     /// The currency of the namespace's cap: only models with a price in it may be asked (S4.6). None
     /// if there is no cap.
     pub capped_in: Option<Currency>,
+    /// What traces are not to show of it (S3.10).
+    pub redaction: Arc<Redaction>,
 }
 
 /// A call as the model wrote it.

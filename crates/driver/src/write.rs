@@ -1,6 +1,7 @@
 //! The one way to write: load, fold, decide outside any transaction, append at the sequence number
 //! that was seen; on a conflict load and decide again. Nothing locks first and thinks later.
 
+use sayso_rules::Redaction;
 use sayso_run::{
     Actor, ChainKey, Head, Next, Recorded, Refusal, RunId, RunState, Start, Step, TaskId,
     Timestamp, WaitFor, WorkerId,
@@ -14,6 +15,7 @@ use crate::journal::{
     Written,
 };
 use crate::project::{project, run_row};
+use crate::redact;
 use crate::rows::{LeaseRow, RunRow};
 use crate::tree::{tell_tree, tree};
 use crate::world::Herald;
@@ -105,7 +107,20 @@ pub async fn write<J: Journal, H: Herald>(
     decide: impl Fn(&RunState, Timestamp) -> Result<Decided, Refusal> + Send + Sync,
 ) -> Result<Wrote, WriteError> {
     let anyhow = |_: &LeaseRow| Ok(LeaseChange::None);
-    write_with(journal, herald, key, run, anyhow, decide).await
+    write_with(journal, herald, key, run, anyhow, None, decide).await
+}
+
+/// The same for a worker that has lost the run: it knows what readers are not to be shown.
+pub(crate) async fn write_redacted<J: Journal, H: Herald>(
+    journal: &J,
+    herald: &H,
+    key: &ChainKey,
+    run: &RunId,
+    redaction: &Redaction,
+    decide: impl Fn(&RunState, Timestamp) -> Result<Decided, Refusal> + Send + Sync,
+) -> Result<Wrote, WriteError> {
+    let anyhow = |_: &LeaseRow| Ok(LeaseChange::None);
+    write_with(journal, herald, key, run, anyhow, Some(redaction), decide).await
 }
 
 /// The same for a run whose worker is marked dead: whoever writes takes the lease with the append and
@@ -127,7 +142,7 @@ pub async fn write_for_lost<J: Journal, H: Herald>(
             from_epoch: lease.epoch,
         })
     };
-    write_with(journal, herald, key, run, lost, decide).await
+    write_with(journal, herald, key, run, lost, None, decide).await
 }
 
 async fn write_with<J: Journal, H: Herald>(
@@ -136,6 +151,7 @@ async fn write_with<J: Journal, H: Herald>(
     key: &ChainKey,
     run: &RunId,
     lease: impl Fn(&LeaseRow) -> Result<LeaseChange, Refusal> + Send + Sync,
+    redaction: Option<&Redaction>,
     decide: impl Fn(&RunState, Timestamp) -> Result<Decided, Refusal> + Send + Sync,
 ) -> Result<Wrote, WriteError> {
     for _ in 0..MAX_CONFLICTS {
@@ -148,7 +164,7 @@ async fn write_with<J: Journal, H: Herald>(
             herald.trace(&span, traceparent);
         }
         let lease = lease(&loaded.lease)?;
-        let attempt = write_once(journal, herald, key, loaded, lease, &decide);
+        let attempt = write_once(journal, herald, key, loaded, lease, redaction, &decide);
         match attempt.instrument(span).await {
             Err(WriteError::Append(AppendError::Conflict(_))) => {}
             wrote => return wrote,
@@ -163,6 +179,7 @@ async fn write_once<J: Journal, H: Herald>(
     key: &ChainKey,
     loaded: Loaded,
     lease: LeaseChange,
+    redaction: Option<&Redaction>,
     decide: impl Fn(&RunState, Timestamp) -> Result<Decided, Refusal> + Send + Sync,
 ) -> Result<Wrote, WriteError> {
     let mut state = loaded.state;
@@ -175,8 +192,12 @@ async fn write_once<J: Journal, H: Herald>(
         });
     }
     let (run, expected) = (state.run().clone(), state.seq());
-    let steps = chain(&mut state, decided.steps, now, key).map_err(LoadError::from)?;
-    let projected = project(&state, &steps);
+    let mut steps = chain(&mut state, decided.steps, now, key).map_err(LoadError::from)?;
+    let mut projected = project(&state, &steps);
+    if let Some(redaction) = redaction {
+        redact::views(redaction, &mut steps);
+        redact::rows(redaction, &mut projected);
+    }
     let row = projected.row.clone();
     let append = Append {
         run,

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use sayso_driver::{Policy, PolicyUnavailable, Revision};
 use sayso_rules::{Bundle, Role};
-use sayso_run::{AgentName, Namespace, RevisionId};
+use sayso_run::{AgentName, Namespace, PrincipalId, RevisionId};
 use sayso_service::peer::Peer;
 use sayso_wire::internal::policy_service_client::PolicyServiceClient;
 use sayso_wire::internal::{GetRevisionRequest, GetRoleRequest};
@@ -164,7 +164,11 @@ impl Policy for PolicyClient {
                 "what is stored as revision {revision} is another bundle"
             )));
         }
-        let known = Arc::new(Revision::new(revision.clone(), bundle));
+        let author = answer.revision.map(|revision| revision.author);
+        let author = PrincipalId::new(author.unwrap_or_default()).map_err(|error| {
+            PolicyUnavailable(format!("who deployed {revision} cannot be read: {error}"))
+        })?;
+        let known = Arc::new(Revision::new(revision.clone(), bundle).by(author));
         let mut revisions = self
             .revisions
             .lock()

@@ -2,6 +2,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use sayso_service::config::SecretSource;
+use sayso_store::SecretKeys;
 
 /// How the gateway behaves. The defaults are those of the design; tests shorten them.
 #[derive(Debug, Clone)]
@@ -9,11 +10,14 @@ pub struct GatewayConfig {
     /// Between two looks at the numbers of all watched runs: how long a step whose event was lost
     /// without anybody noticing may stay unseen by a watcher.
     pub look_every: Duration,
-    /// The secrets that sign calls of webhooks, by the names that bundles use. Each is looked up when
-    /// it is needed, so one that comes later is found.
+    /// The installation's secrets that sign calls of webhooks, by the names that bundles use: for
+    /// names that are not stored. Each is looked up when it is needed, so one that comes later is
+    /// found.
     pub secrets: BTreeMap<String, SecretSource>,
     /// The names by which this server is called over MCP, beside its addresses and `localhost`.
     pub names: Vec<String>,
+    /// What stored secrets are encrypted with; none if there can be none.
+    pub secret_keys: Option<SecretKeys>,
 }
 
 impl Default for GatewayConfig {
@@ -22,6 +26,7 @@ impl Default for GatewayConfig {
             look_every: Duration::from_secs(5),
             secrets: BTreeMap::new(),
             names: Vec::new(),
+            secret_keys: None,
         }
     }
 }

@@ -42,7 +42,7 @@ use sayso_service::config::Secret;
 use sayso_service::error::{Coded, Kind};
 use sayso_service::signature::{self, SAYSO_HEADER, STANDARD_HEADERS};
 use sayso_service::telemetry::propagate;
-use sayso_store::{LogLevel, NewLogEntry, TriggerRow};
+use sayso_store::{LogLevel, NewLogEntry, SecretsError, TriggerRow};
 use sayso_wire::{code, internal, v1};
 use serde_json::json;
 
@@ -131,16 +131,32 @@ impl Hooks {
         found.map_err(|error| refuse::database("looking for a webhook", error))
     }
 
-    /// The secret that signs the trigger's calls, if this installation has it.
+    /// The secret that signs the trigger's calls: the agent's own, the namespace's, or one that this
+    /// installation has for everybody.
     async fn secret(&self, trigger: Option<&TriggerRow>) -> Result<Option<Secret>, Coded> {
         let Some(trigger) = trigger else {
             return Ok(None);
         };
+        let keys = self.shared.secret_keys.as_ref();
+        let (namespace, agent) = (&trigger.namespace, &trigger.agent);
+        let secrets = self.shared.store.secrets();
+        let stored = match secrets.find(keys, namespace, agent, &trigger.secret).await {
+            Ok(stored) => stored,
+            Err(SecretsError::Database(error)) => {
+                return Err(refuse::database("looking for a webhook's secret", error));
+            }
+            Err(error @ (SecretsError::NoKey | SecretsError::Seal { .. })) => {
+                return Err(Coded::internal("opening a webhook's secret", &error));
+            }
+        };
+        if let Some(value) = stored {
+            return Ok(Some(Secret::new(value)));
+        }
         let source = self.shared.secrets.get(&trigger.secret);
         let why = match source.map(sayso_service::config::SecretSource::resolve) {
             Some(Ok(secret)) => return Ok(Some(secret)),
             Some(Err(error)) => format!("cannot be had: {error}"),
-            None => "is not among this installation's `notify.secrets`".to_owned(),
+            None => format!("is not set: `sayso secret set {}`", trigger.secret),
         };
         if !self.may_tell(trigger) {
             return Ok(None);

@@ -46,7 +46,7 @@ use sayso_run::{ChainKey, ChainKeys};
 use sayso_service::config::SecretSource;
 use sayso_service::health::Health;
 use sayso_service::peer::Peer;
-use sayso_store::Store;
+use sayso_store::{SecretKeys, Store};
 use sayso_wire::internal::approval_hub_service_client::ApprovalHubServiceClient;
 use sayso_wire::internal::judgement_service_client::JudgementServiceClient;
 use sayso_wire::internal::policy_service_client::PolicyServiceClient;
@@ -107,6 +107,7 @@ pub(crate) struct Shared {
     pub(crate) secrets: BTreeMap<String, SecretSource>,
     /// How this server is called beside its addresses.
     pub(crate) names: Vec<String>,
+    pub(crate) secret_keys: Option<SecretKeys>,
     scheduler: Peer,
     hub: Peer,
     policy: Peer,
@@ -169,6 +170,7 @@ impl Gateway {
             keys,
             secrets: config.secrets,
             names: config.names,
+            secret_keys: config.secret_keys,
             scheduler,
             hub,
             policy,

@@ -41,10 +41,14 @@ fn refused(refusal: &Refusal) -> Coded {
         | Refusal::RetriesUsedUp
         | Refusal::IsChild(_)
         | Refusal::AlreadyDecided { .. }
+        | Refusal::VotedBefore(_)
+        | Refusal::BrokenVote(_)
         | Refusal::Expired { .. }
         | Refusal::KeyReused(_) => Kind::Precondition,
         Refusal::UnknownTarget(_) => Kind::NotFound,
-        Refusal::OwnRequest => Kind::PermissionDenied,
+        Refusal::OwnRequest | Refusal::Excluded(_) | Refusal::NotInGroup(_) => {
+            Kind::PermissionDenied
+        }
         Refusal::SeenMissing | Refusal::Empty | Refusal::HoldsNul => Kind::Invalid,
         Refusal::TooLong { .. } => Kind::TooLarge,
         Refusal::Stale(_) | Refusal::CallNotOpen { .. } => Kind::Conflict,
@@ -84,6 +88,10 @@ fn refused(refusal: &Refusal) -> Coded {
         Refusal::RetriesUsedUp
         | Refusal::UnknownTarget(_)
         | Refusal::OwnRequest
+        | Refusal::Excluded(_)
+        | Refusal::NotInGroup(_)
+        | Refusal::VotedBefore(_)
+        | Refusal::BrokenVote(_)
         | Refusal::KeyReused(_)
         | Refusal::Empty
         | Refusal::TooLong { .. }

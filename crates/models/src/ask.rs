@@ -132,7 +132,11 @@ impl Registry {
             error.type = Empty,
         );
         if self.tells_content {
-            span.record("gen_ai.input.messages", content::input(request));
+            let said = content::input(request);
+            span.record(
+                "gen_ai.input.messages",
+                request.redaction.view(&said).as_ref(),
+            );
         }
         let ear = Ear::new(deltas);
         let asked = model.answer(request, &ear).instrument(span.clone());
@@ -146,7 +150,9 @@ impl Registry {
         match &answer {
             Ok(answer) => {
                 if self.tells_content {
-                    span.record("gen_ai.output.messages", content::output(answer));
+                    let said = content::output(answer);
+                    let shown = request.redaction.view(&said);
+                    span.record("gen_ai.output.messages", shown.as_ref());
                 }
                 span.record("gen_ai.usage.input_tokens", answer.usage.input);
                 span.record("gen_ai.usage.output_tokens", answer.usage.output);

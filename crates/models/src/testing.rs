@@ -21,6 +21,7 @@ pub(crate) fn request(cycle: u32, messages: Vec<Message>) -> ModelRequest {
         messages,
         tools: vec![],
         capped_in: None,
+        redaction: Default::default(),
     }
 }
 

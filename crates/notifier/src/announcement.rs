@@ -6,7 +6,7 @@
 //! redacted view of the timeline where there is one: secrets are in neither (S3.10).
 
 use sayso_driver::{ApprovalRow, ApprovalStatus};
-use sayso_run::StepKind;
+use sayso_run::{ArgumentOrigin, StepKind};
 use sayso_store::StoredStep;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -56,6 +56,7 @@ struct Approval<'a> {
     sequence: u64,
     digest: String,
     definition_digest: String,
+    origins: &'a [ArgumentOrigin],
     requested_at: String,
     expires_at: String,
     link: String,
@@ -94,6 +95,7 @@ pub(crate) fn announcement(
             sequence: row.seq,
             digest: row.digest.to_string(),
             definition_digest: row.definition.to_string(),
+            origins: &row.origins,
             requested_at: row.requested_at.to_string(),
             expires_at: row.expires_at.to_string(),
             link: link(public_url, row.approval.as_str()),
@@ -203,6 +205,9 @@ mod tests {
             decision_reason: None,
             closed_cause: None,
             action_status: ActionStatus::PendingReview,
+            origins: Vec::new(),
+            deciders: None,
+            escalates_at: None,
         }
     }
 

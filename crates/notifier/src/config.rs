@@ -2,15 +2,18 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use sayso_service::config::SecretSource;
+use sayso_store::SecretKeys;
 
 /// How the notifier works. Times beside these are promises (S8.1) and cannot be set.
 #[derive(Debug, Clone)]
 pub struct NotifierConfig {
     /// Where people reach the pages: a link to an approval is this and `/approvals/<id>`.
     pub public_url: String,
-    /// The secrets that sign what is sent, by the names that bundles use. Each is looked up when it
-    /// is needed, so one that comes later is found.
+    /// The installation's secrets that sign what is sent, by the names that bundles use: for names
+    /// that are not stored. Each is looked up when it is needed, so one that comes later is found.
     pub secrets: BTreeMap<String, SecretSource>,
+    /// What stored secrets are encrypted with; none if there can be none.
+    pub secret_keys: Option<SecretKeys>,
     /// The longest time between two looks at what is due. Events on the bus and the time at which
     /// the next retry is due shorten it.
     pub every: Duration,
@@ -29,6 +32,7 @@ impl NotifierConfig {
         Self {
             public_url: public_url.into(),
             secrets,
+            secret_keys: None,
             every: Duration::from_secs(1),
             timeout: Duration::from_secs(10),
             claim: Duration::from_secs(30),

@@ -19,7 +19,9 @@ use std::time::Duration;
 use reqwest::Url;
 use sayso_driver::{ApprovalRow, ApprovalStatus, Journal};
 use sayso_service::config::{Secret, SecretError};
-use sayso_store::{Attempt, DatabaseError, Delivery, LogLevel, NewLogEntry};
+use sayso_store::{
+    Attempt, DatabaseError, Delivery, LogLevel, NewLogEntry, SealError, SecretsError,
+};
 use thiserror::Error;
 
 use crate::Notifier;
@@ -30,8 +32,12 @@ use crate::post::{Answer, Post, send};
 /// Why a delivery cannot be sent at all. Another try would not help.
 #[derive(Debug, Error)]
 enum Unsendable {
-    #[error("the secret `{0}` that signs it is not among this installation's `notify.secrets`")]
+    #[error("the secret `{0}` that signs it is not set: `sayso secret set {0}`")]
     NoSecret(String),
+    #[error("the secret `{0}` that signs it cannot be opened: {1}")]
+    Unreadable(String, SealError),
+    #[error("the secret `{0}` that signs it is stored, and no key of secrets is configured here")]
+    NoKey(String),
     #[error("the secret `{0}` that signs it cannot be had: {1}")]
     SecretAway(String, SecretError),
     #[error("its URL is not an http or https URL")]
@@ -43,7 +49,10 @@ enum Unsendable {
 impl Unsendable {
     const fn code(&self) -> &'static str {
         match self {
-            Unsendable::NoSecret(_) | Unsendable::SecretAway(..) => "notify.secret_missing",
+            Unsendable::NoSecret(_)
+            | Unsendable::SecretAway(..)
+            | Unsendable::Unreadable(..)
+            | Unsendable::NoKey(_) => "notify.secret_missing",
             Unsendable::BadUrl | Unsendable::BadView(_) => "notify.failed",
         }
     }
@@ -56,7 +65,7 @@ pub(crate) async fn deliver(
     delivery: &Delivery,
     holder: &str,
 ) -> Result<(), DatabaseError> {
-    let (url, secret) = match target(notifier, delivery) {
+    let (url, secret) = match target(notifier, delivery).await? {
         Ok(target) => target,
         Err(unsendable) => return give_up(notifier, delivery, holder, &unsendable).await,
     };
@@ -97,21 +106,48 @@ pub(crate) async fn deliver(
 }
 
 /// Where it goes and what signs it.
-fn target(notifier: &Notifier, delivery: &Delivery) -> Result<(Url, Option<Secret>), Unsendable> {
-    let url = Url::parse(&delivery.url).map_err(|_| Unsendable::BadUrl)?;
-    if !matches!(url.scheme(), "http" | "https") {
-        return Err(Unsendable::BadUrl);
-    }
-    let secret = match &delivery.secret {
-        None => None,
-        Some(name) => {
-            let source = notifier.config.secrets.get(name);
-            let source = source.ok_or_else(|| Unsendable::NoSecret(name.clone()))?;
-            let secret = source.resolve();
-            Some(secret.map_err(|error| Unsendable::SecretAway(name.clone(), error))?)
-        }
+async fn target(
+    notifier: &Notifier,
+    delivery: &Delivery,
+) -> Result<Result<(Url, Option<Secret>), Unsendable>, DatabaseError> {
+    let url = Url::parse(&delivery.url);
+    let url = url
+        .ok()
+        .filter(|url| matches!(url.scheme(), "http" | "https"));
+    let Some(url) = url else {
+        return Ok(Err(Unsendable::BadUrl));
     };
-    Ok((url, secret))
+    let Some(name) = &delivery.secret else {
+        return Ok(Ok((url, None)));
+    };
+    let secret = secret(notifier, delivery, name).await?;
+    Ok(secret.map(|secret| (url, Some(secret))))
+}
+
+/// A secret by name: the agent's own, its namespace's, or one that this installation has for
+/// everybody (S8.1).
+async fn secret(
+    notifier: &Notifier,
+    delivery: &Delivery,
+    name: &str,
+) -> Result<Result<Secret, Unsendable>, DatabaseError> {
+    let (keys, secrets) = (
+        notifier.config.secret_keys.as_ref(),
+        notifier.store.secrets(),
+    );
+    let (namespace, agent) = (&delivery.namespace, &delivery.agent);
+    Ok(match secrets.find(keys, namespace, agent, name).await {
+        Ok(Some(value)) => Ok(Secret::new(value)),
+        Ok(None) => match notifier.config.secrets.get(name) {
+            None => Err(Unsendable::NoSecret(name.to_owned())),
+            Some(source) => source
+                .resolve()
+                .map_err(|error| Unsendable::SecretAway(name.to_owned(), error)),
+        },
+        Err(SecretsError::Database(error)) => return Err(error),
+        Err(SecretsError::NoKey) => Err(Unsendable::NoKey(name.to_owned())),
+        Err(SecretsError::Seal { name, why }) => Err(Unsendable::Unreadable(name, why)),
+    })
 }
 
 /// The approval, if a person still can and has to decide it. What was decided is cancelled by the

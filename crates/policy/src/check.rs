@@ -2,8 +2,11 @@
 //! the namespace can tell: whether the role that it names exists, and whether the names of its
 //! webhooks are free.
 
+use std::collections::BTreeSet;
+
 use sayso_rules::bundle::Trigger;
-use sayso_rules::{Bundle, BundleErrors, warnings};
+use sayso_rules::warnings::{group_warnings, secret_warnings, warnings};
+use sayso_rules::{Bundle, BundleErrors};
 use sayso_run::Namespace;
 use sayso_service::error::Coded;
 use sayso_store::Store;
@@ -67,7 +70,12 @@ pub(crate) async fn check(
         Ok(bundle) => Box::new(bundle),
         Err(errors) => return Ok(Checked::Mistaken(errors)),
     };
-    let warnings = found(&bundle);
+    let set = store.secrets().names(namespace, &bundle.name).await;
+    let set = set.map_err(|error| database("looking for the secrets", &error))?;
+    let members = store.groups().list(namespace).await;
+    let members = members.map_err(|error| database("looking for the groups", &error))?;
+    let groups = members.into_iter().map(|member| member.group).collect();
+    let warnings = found(&bundle, &set, &groups);
     if let Some(role) = &bundle.role {
         let stored = store.roles().get(namespace, role).await;
         if stored
@@ -161,11 +169,14 @@ impl Checked {
     }
 }
 
-fn found(bundle: &Bundle) -> Vec<Finding> {
+fn found(bundle: &Bundle, set: &BTreeSet<String>, groups: &BTreeSet<String>) -> Vec<Finding> {
     let finding = |warning: sayso_rules::BundleWarning| Finding {
         code: warning.code,
         path: warning.path,
         message: warning.message,
     };
-    warnings(bundle).into_iter().map(finding).collect()
+    let found = warnings(bundle).into_iter();
+    let secrets = secret_warnings(bundle, set);
+    let groups = group_warnings(bundle, groups);
+    found.chain(secrets).chain(groups).map(finding).collect()
 }

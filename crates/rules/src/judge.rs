@@ -160,11 +160,48 @@ struct Facts<'c, 'r> {
     run: &'r RunView<'r>,
 }
 
-impl<'c> Facts<'c, '_> {
+impl<'c, 'r> Facts<'c, 'r> {
+    fn of(call: &CallView<'c>, run: &'r RunView<'r>) -> Self {
+        Facts {
+            tool: call.tool,
+            text: call.args,
+            args: OnceCell::new(),
+            run,
+        }
+    }
+
     /// The arguments; `None` if they are not JSON.
     fn args(&self) -> Option<&Json<'c>> {
         self.args.get_or_init(|| Json::read(self.text)).as_ref()
     }
+}
+
+/// What a rule says of a call; nothing if it does not hold for it, or is lifted.
+fn speaks<'j>(judged: &'j Judged, facts: &Facts<'_, '_>) -> Option<Verdict<'j>> {
+    if when::missed(&judged.rule, facts).is_some() {
+        return None;
+    }
+    let mut first_reason = None;
+    for alternative in &judged.rule.unless {
+        match unless::lifts(alternative, facts) {
+            Ok(()) => return None,
+            Err(why) => {
+                first_reason.get_or_insert(why);
+            }
+        }
+    }
+    let reason = match first_reason {
+        None => Cow::Borrowed(&*judged.reason),
+        Some(why) => {
+            let says = judged.reason.trim_end_matches('.');
+            Cow::Owned(format!("{says}, since {why}."))
+        }
+    };
+    Some(Verdict {
+        action: judged.rule.action,
+        rule: judged.id,
+        reason,
+    })
 }
 
 impl Rules {
@@ -294,48 +331,31 @@ impl Rules {
     }
 
     fn rule(&self, call: &CallView<'_>, run: &RunView<'_>) -> Option<Verdict<'_>> {
-        let facts = Facts {
-            tool: call.tool,
-            text: call.args,
-            args: OnceCell::new(),
-            run,
-        };
-        for judged in call
-            .tool
-            .rules
-            .iter()
-            .map(|position| &self.rules[*position])
-        {
-            if when::missed(&judged.rule, &facts).is_some() {
-                continue;
-            }
-            let mut first_reason = None;
-            let lifted = judged.rule.unless.iter().any(|alternative| {
-                match unless::lifts(alternative, &facts) {
-                    Ok(()) => true,
-                    Err(why) => {
-                        first_reason.get_or_insert(why);
-                        false
-                    }
-                }
-            });
-            if lifted {
-                continue;
-            }
-            let reason = match first_reason {
-                None => Cow::Borrowed(&*judged.reason),
-                Some(why) => {
-                    let says = judged.reason.trim_end_matches('.');
-                    Cow::Owned(format!("{says}, since {why}."))
-                }
-            };
-            return Some(Verdict {
-                action: judged.rule.action,
-                rule: judged.id,
-                reason,
-            });
-        }
-        self.default_verdict(call.tool.kind)
+        let facts = Facts::of(call, run);
+        let mut rules = self.rules_of(call.tool);
+        rules
+            .find_map(|judged| speaks(judged, &facts))
+            .or_else(|| self.default_verdict(call.tool.kind))
+    }
+
+    /// The rules that name a tool, in the order in which they are judged.
+    fn rules_of<'s, 't>(
+        &'s self,
+        tool: &'t Tool,
+    ) -> impl Iterator<Item = &'s Judged> + use<'s, 't> {
+        tool.rules.iter().map(|position| &self.rules[*position])
+    }
+
+    /// Who may decide a call that is asked for: what the first rule says that asks for it and says
+    /// anything of that. A preset's rules, or another rule before it, ask for a person and never
+    /// take away what a later one demands of them (S6.12).
+    #[must_use]
+    pub fn deciders(&self, call: &CallView<'_>, run: &RunView<'_>) -> Option<&Rule> {
+        let facts = Facts::of(call, run);
+        self.rules_of(call.tool)
+            .filter(|judged| judged.rule.approvers.is_some() || !judged.rule.escalate.is_empty())
+            .find(|judged| speaks(judged, &facts).is_some())
+            .map(|judged| &judged.rule)
     }
 
     fn default_verdict(&self, kind: ToolKind) -> Option<Verdict<'_>> {

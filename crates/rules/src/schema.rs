@@ -6,7 +6,9 @@
 
 use serde_json::{Value, json};
 
-use crate::bundle::{ArgRole, Builtin, Effect, HookTrust, MAX_TRIGGERS, Preset, ValueSource};
+use crate::bundle::{
+    ArgRole, Builtin, Effect, Excluded, HookTrust, MAX_TRIGGERS, Preset, ValueSource,
+};
 use crate::trust::Trust;
 
 /// The schema, JSON Schema 2020-12, as pretty JSON with a line's end.
@@ -179,6 +181,7 @@ fn permissions() -> Value {
         }),
     );
     let alternative = json!({ "$ref": "#/$defs/alternative" });
+    let group = pattern("^[a-z0-9-]{1,63}$", "A group: `sayso group add` makes one.");
     let rule = closed(
         &["tool", "action"],
         json!({
@@ -186,6 +189,26 @@ fn permissions() -> Value {
             "action": action,
             "when": when,
             "unless": { "oneOf": [alternative, { "type": "array", "items": alternative }] },
+            "approvers": closed_any(json!({
+                "group": group,
+                "count": { "type": "integer", "minimum": 1, "maximum": 16 },
+                "exclude": {
+                    "type": "array",
+                    "uniqueItems": true,
+                    "items": { "enum": Excluded::ALL.map(Excluded::as_str) },
+                },
+            })),
+            "escalate": {
+                "type": "array",
+                "maxItems": 8,
+                "items": closed(
+                    &["after", "to"],
+                    json!({
+                        "after": duration(),
+                        "to": closed(&["group"], json!({ "group": group })),
+                    }),
+                ),
+            },
         }),
     );
     let notify = closed(
@@ -339,6 +362,10 @@ mod tests {
             ),
             rule(json!({ "unless": { "roles": { "amount": { "max": 50 } } } })),
             rule(
+                json!({ "approvers": { "group": "finance", "count": 2, "exclude": ["author", "writers"] },
+                "escalate": [{ "after": "10m", "to": { "group": "leads" } }] }),
+            ),
+            rule(
                 json!({ "unless": [{ "args": { "to": { "from": ["task", "own"] }, "/b": { "linksFrom": [] } } }] }),
             ),
             with(
@@ -392,8 +419,10 @@ mod tests {
             rule(json!({ "unless": { "roles": { "label": {} } } })),
             rule(json!({ "unless": { "args": { "a": { "from": ["web"] } } } })),
             rule(json!({ "unless": { "args": { "a": { "glob": "*" } } } })),
-            rule(json!({ "approvers": { "group": "x" } })),
-            rule(json!({ "escalate": [] })),
+            rule(json!({ "approvers": { "group": "A B" } })),
+            rule(json!({ "approvers": { "count": 0 } })),
+            rule(json!({ "approvers": {} })),
+            rule(json!({ "escalate": [{ "after": "1m", "to": { "target": "x" } }] })),
             with(json!({ "permissions": { "preset": "loose" } })),
             with(json!({ "triggers": [{ "cron": "0 * * *", "input": "x" }] })),
             with(json!({ "triggers": [{ "cron": "0 * * * *" }] })),

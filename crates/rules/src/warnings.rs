@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use crate::bundle::{Builtin, Bundle, Review, Rule, Transport, When};
+use crate::bundle::{Builtin, Bundle, Review, Rule, When, secrets};
 use crate::glob::Glob;
 use crate::judge::{CONTROL_TOOLS, Method, Rules, START_AGENT};
 use crate::names::plain_form;
@@ -22,6 +22,8 @@ pub struct BundleWarning {
     /// - `bundle.rule_cannot_match`: a rule that no call ever reaches
     /// - `bundle.unknown_slug`: a grant of an operation that its catalogue lacks
     /// - `bundle.grants_all`: a grant of a whole catalogue (S3.3)
+    /// - `bundle.empty_group`: a rule leaves calls to a group that nobody is in
+    /// - `bundle.secret_not_set`: a secret that nobody has stored yet
     /// - `bundle.change_unreviewed`: a grant of an operation that changes data, without a review
     ///   (S5.5)
     pub code: &'static str,
@@ -65,38 +67,45 @@ pub fn warnings(bundle: &Bundle) -> Vec<BundleWarning> {
     found
 }
 
-/// The names of all secrets that a bundle refers to (S3.10), for whoever knows which are set.
+/// What is odd about a bundle's secrets, given the names of those that are set (S3.10, S5.11).
 #[must_use]
-pub fn secrets(bundle: &Bundle) -> BTreeSet<String> {
-    let mut texts: Vec<&str> = Vec::new();
-    for server in bundle.servers.values() {
-        match &server.transport {
-            Transport::Stdio { command, env } => {
-                texts.extend(command.iter().chain(env.values()).map(String::as_str));
-            }
-            Transport::Http { url, headers } => {
-                texts.push(url);
-                texts.extend(headers.values().map(String::as_str));
+pub fn secret_warnings(bundle: &Bundle, set: &BTreeSet<String>) -> Vec<BundleWarning> {
+    let references = secrets::references(bundle).into_iter();
+    let missing = references.filter(|reference| !set.contains(&reference.name));
+    let warning = |reference: secrets::SecretReference| BundleWarning {
+        code: "bundle.secret_not_set",
+        message: secrets::NoSuchSecret(reference.name).to_string(),
+        path: reference.path,
+    };
+    missing.map(warning).collect()
+}
+
+/// What is odd about the groups that a bundle's rules name, given those that somebody is in (S6.12).
+#[must_use]
+pub fn group_warnings(bundle: &Bundle, groups: &BTreeSet<String>) -> Vec<BundleWarning> {
+    let permissions = bundle.permissions.as_ref();
+    let rules = permissions.map_or(&[][..], |permissions| &permissions.rules);
+    let mut found = Vec::new();
+    for (index, rule) in rules.iter().enumerate() {
+        let path = format!("permissions.rules[{index}]");
+        let deciding = rule.approvers.as_ref().and_then(|who| who.group.as_ref());
+        let deciding = deciding.map(|group| (format!("{path}.approvers.group"), group));
+        let widening = rule.escalate.iter().enumerate();
+        let widening =
+            widening.map(|(at, step)| (format!("{path}.escalate[{at}].to.group"), &step.to.group));
+        for (path, group) in deciding.into_iter().chain(widening) {
+            if !groups.contains(group) {
+                found.push(BundleWarning {
+                    code: "bundle.empty_group",
+                    path,
+                    message: format!(
+                        "nobody is in the group `{group}`: `sayso group add {group} NAME` adds one"
+                    ),
+                });
             }
         }
     }
-    let notify = bundle
-        .permissions
-        .as_ref()
-        .and_then(|permissions| permissions.notify.as_ref());
-    texts.extend(notify.map(|notify| notify.url.as_str()));
-    let mut names: BTreeSet<String> = texts.into_iter().flat_map(referred).collect();
-    names.extend(notify.and_then(|notify| notify.secret.clone()));
-    names
-}
-
-/// The names in the references of a text: `${secret:NAME}`.
-fn referred(text: &str) -> Vec<String> {
-    text.split("${secret:")
-        .skip(1)
-        .filter_map(|rest| rest.split_once('}'))
-        .map(|(name, _)| name.to_owned())
-        .collect()
+    found
 }
 
 /// What is odd about the grant of an imported catalogue's operations, given those that it has
@@ -351,6 +360,26 @@ mod tests {
     }
 
     #[test]
+    fn s6_12_groups_that_nobody_is_in_are_told() {
+        let bundle = Bundle::parse(
+            "name: a\npermissions: {rules: [{tool: x, action: ask, approvers: {group: finance}, \
+             escalate: [{after: 1m, to: {group: leads}}]}]}",
+        );
+        let bundle = bundle.unwrap();
+        let told = |groups: &[&str]| {
+            let groups = groups.iter().map(|&group| group.to_owned()).collect();
+            let told = group_warnings(&bundle, &groups).into_iter();
+            told.map(|warning| warning.path).collect::<Vec<_>>()
+        };
+        assert_eq!(told(&["finance", "leads"]), [""; 0]);
+        assert_eq!(
+            told(&["finance"]),
+            ["permissions.rules[0].escalate[0].to.group"]
+        );
+        assert_eq!(told(&["leads"]), ["permissions.rules[0].approvers.group"]);
+    }
+
+    #[test]
     fn s5_11_a_rule_with_conditions_hides_no_other() {
         let rules = |deny: &str| {
             warned(&format!(
@@ -363,12 +392,17 @@ mod tests {
     }
 
     #[test]
-    fn s3_10_the_secrets_that_a_bundle_names() {
+    fn s3_10_secrets_that_are_not_set_are_told() {
         let bundle =
             Bundle::parse("name: a\npermissions: {notify: {url: 'http://h', secret: HOOK_KEY}}")
                 .unwrap();
-        assert_eq!(secrets(&bundle), BTreeSet::from(["HOOK_KEY".to_owned()]));
-        assert_eq!(referred("a ${secret:K} b ${secret:L}${secret:"), ["K", "L"]);
+        let told = secret_warnings(&bundle, &BTreeSet::new());
+        assert_eq!(told.len(), 1);
+        assert_eq!(told[0].code, "bundle.secret_not_set");
+        assert_eq!(told[0].path, "permissions.notify.secret");
+        assert!(told[0].message.contains("sayso secret set HOOK_KEY"));
+        let set = BTreeSet::from(["HOOK_KEY".to_owned()]);
+        assert_eq!(secret_warnings(&bundle, &set), []);
     }
 
     #[test]

@@ -13,6 +13,8 @@ use crate::id::{
     WorkerId,
 };
 use crate::money::Money;
+use crate::origin::ArgumentOrigin;
+use crate::quorum::{OpenVote, Quorum};
 use crate::time::Timestamp;
 
 /// How far the origin of a task is trusted: only ever lowered (S5.7).
@@ -247,6 +249,37 @@ pub struct ToolBlocked {
     pub summary: String,
     /// When it counts as denied.
     pub expires_at: Timestamp,
+    /// What it takes to approve it, where that is more than one who may decide.
+    #[serde(default, skip_serializing_if = "Quorum::is_plain")]
+    pub quorum: Quorum,
+    /// Where each value of the arguments came from (S6.3).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub origins: Vec<ArgumentOrigin>,
+}
+
+/// Somebody approved a call that takes more than one: sealed until it is decided. The step's actor
+/// is who.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VoteCast {
+    /// The call.
+    pub call: CallId,
+    /// Its approval.
+    pub approval: ApprovalId,
+    /// What was voted on.
+    pub digest: CallDigest,
+    /// Hash of what was said, with a salt.
+    pub sealed: Digest,
+}
+
+/// Nobody has decided for a while: another group may decide as well.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Escalated {
+    /// The call.
+    pub call: CallId,
+    /// Its approval.
+    pub approval: ApprovalId,
+    /// The group.
+    pub group: String,
 }
 
 /// The run waits for the approvals of the calls just blocked.
@@ -283,6 +316,9 @@ pub struct ToolApproved {
     /// Whether the run goes on without the calls that stay undecided (S6.5).
     #[serde(default)]
     pub goes_on: bool,
+    /// The votes before this one, opened, in the order in which they were cast.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub votes: Vec<OpenVote>,
 }
 
 /// Why a call was denied.
@@ -339,6 +375,9 @@ pub struct ToolDenied {
     /// Whether the run goes on without the calls that stay undecided (S6.5).
     #[serde(default)]
     pub goes_on: bool,
+    /// The approvals that were voted before a person denied it, opened.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub votes: Vec<OpenVote>,
 }
 
 /// A call is about to be sent. Winning the append of this step is the lock.
@@ -425,6 +464,8 @@ pub enum ToolOutcome {
     Mismatch,
     /// The tool could not be reached; nothing was sent.
     Unreachable,
+    /// It was sent, the run has ended, and its worker was lost before it told what came of it.
+    Unknown,
 }
 
 /// What came of a call.
@@ -759,6 +800,8 @@ steps! {
     ToolCall(ToolCall) = "tool_call" v 1,
     ToolBlocked(ToolBlocked) = "tool_blocked" v 1,
     AwaitingApproval(AwaitingApproval) = "awaiting_approval" v 1,
+    VoteCast(VoteCast) = "vote_cast" v 1,
+    Escalated(Escalated) = "escalated" v 1,
     ToolApproved(ToolApproved) = "tool_approved" v 1,
     ToolDenied(ToolDenied) = "tool_denied" v 1,
     ToolStarted(ToolStarted) = "tool_started" v 1,

@@ -24,9 +24,9 @@ const NAME_FIELDS: [&str; 9] = [
 
 /// One sentence that lets a reviewer decide without reading JSON (S6.2): the tool and its arguments,
 /// with ids followed by the names that the run has already looked up. Made from the run's own data,
-/// without a model.
-pub fn summarise(state: &RunState, call: &Call) -> String {
-    let Ok(Fields(fields)) = serde_json::from_str::<Fields>(&call.args) else {
+/// without a model. `args` are the arguments as people may see them (S3.10).
+pub fn summarise(state: &RunState, call: &Call, args: &str) -> String {
+    let Ok(Fields(fields)) = serde_json::from_str::<Fields>(args) else {
         return format!("Run {}", call.tool);
     };
     if fields.is_empty() {

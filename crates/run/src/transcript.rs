@@ -62,7 +62,7 @@ pub struct ResultMessage {
 
 const AWAITING_REVIEW: &str = "awaiting review, not executed: a person has not decided this call yet; \
      if it is approved later, its result will follow as a note";
-const UNKNOWN: &str = "outcome unknown: the worker was interrupted after this call was sent, so it may \
+pub(crate) const UNKNOWN: &str = "outcome unknown: the worker was interrupted after this call was sent, so it may \
      or may not have taken effect; find out before you try it again";
 
 impl RunState {

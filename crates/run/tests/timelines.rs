@@ -260,7 +260,11 @@ impl Scripted {
         let judgements = open
             .into_iter()
             .zip(rulings)
-            .map(|(call, ruling)| Judgement { call, ruling })
+            .map(|(call, ruling)| Judgement {
+                call,
+                ruling,
+                shown: None,
+            })
             .collect();
         let (worker, approval_timeout) = (worker("w1"), Duration::from_secs(3600));
         self.take(Input::Judged {
@@ -302,6 +306,7 @@ impl Scripted {
             goes_on: true,
             seen: None,
             idempotency: None,
+            ballot: sayso_run::Ballot::default(),
         }));
     }
 }
@@ -314,6 +319,8 @@ fn ask() -> Ruling {
     Ruling::Ask {
         rule: "rules#1".into(),
         reason: "it changes data".into(),
+        quorum: sayso_run::Quorum::default(),
+        origins: Vec::new(),
     }
 }
 

@@ -167,6 +167,15 @@ pub(crate) enum Command {
     /// Say what models may cost in a month, and see what they cost.
     #[command(subcommand)]
     Budget(BudgetCommand),
+    /// Say how well a task went, and see what was said.
+    #[command(subcommand)]
+    Feedback(FeedbackCommand),
+    /// Say who is in which group of people who decide.
+    #[command(subcommand)]
+    Group(GroupCommand),
+    /// Keep secrets that tools and signatures need: set, list, remove.
+    #[command(subcommand)]
+    Secret(SecretCommand),
     /// Ask what bundles say: explain, test, replay and judge.
     #[command(subcommand)]
     Policy(PolicyCommand),
@@ -411,6 +420,9 @@ pub(crate) struct ListApprovalsArgs {
     /// Of runs that this principal asked for.
     #[arg(long, value_name = "PRINCIPAL")]
     pub(crate) requester: Option<String>,
+    /// That this group may decide as such.
+    #[arg(long)]
+    pub(crate) group: Option<String>,
     /// Decided by this principal.
     #[arg(long, value_name = "PRINCIPAL")]
     pub(crate) decided_by: Option<String>,
@@ -529,6 +541,96 @@ pub(crate) enum BudgetCommand {
     Rm,
 }
 
+#[derive(Debug, Subcommand)]
+pub(crate) enum GroupCommand {
+    /// Add people to a group; it is made with the first.
+    Add {
+        /// The group.
+        group: String,
+        /// The principals.
+        #[arg(required = true, value_name = "PRINCIPAL")]
+        principals: Vec<String>,
+    },
+    /// Take people out of a group; it is gone with the last.
+    Rm {
+        /// The group.
+        group: String,
+        /// The principals.
+        #[arg(required = true, value_name = "PRINCIPAL")]
+        principals: Vec<String>,
+    },
+    /// List groups and who is in them.
+    Ls,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum FeedbackCommand {
+    /// Rate a task. A second rating is one more.
+    Record {
+        /// The task, or its run.
+        task: String,
+        /// From 0.0 to 1.0.
+        #[arg(long, value_name = "SCORE")]
+        score: f64,
+        /// What there is to say to it; `-` reads standard input.
+        #[arg(long)]
+        note: Option<String>,
+        /// A label, such as judge=rubric-v1; may be given several times.
+        #[arg(long, value_name = "KEY=VALUE")]
+        label: Vec<String>,
+        /// Where the rating comes from: person, check or judge.
+        #[arg(long, value_parser = words(RATERS, v1::FeedbackSource::word), default_value = "person")]
+        source: v1::FeedbackSource,
+    },
+    /// List ratings of an agent's tasks, newest first, and what each source comes to.
+    Ls {
+        /// The agent; any, if it is left out.
+        agent: Option<String>,
+        /// With this label; may be given several times, all must fit.
+        #[arg(long, value_name = "KEY=VALUE")]
+        label: Vec<String>,
+        /// From this source.
+        #[arg(long, value_parser = words(v1::FeedbackSource::ALL, v1::FeedbackSource::word))]
+        source: Option<v1::FeedbackSource>,
+        /// At or after this time: 2026-03-01T09:30:00Z, or an age such as 24h.
+        #[arg(long, value_name = "TIME", value_parser = time)]
+        since: Option<SystemTime>,
+        #[command(flatten)]
+        limit: Limit,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum SecretCommand {
+    /// Store a value under a name; it is read from standard input only.
+    ///
+    /// printf %s "$KEY" | sayso secret set SHOP_TOKEN
+    ///
+    /// A bundle refers to it as ${secret:SHOP_TOKEN} in a server's env and headers, and by its name
+    /// where something is signed. Nobody can read it back.
+    Set {
+        /// The name: letters, digits and underscores.
+        name: String,
+        /// For this agent alone; its own counts before the namespace's.
+        #[arg(long = "for", value_name = "AGENT")]
+        agent: Option<String>,
+    },
+    /// List names and dates.
+    Ls,
+    /// Remove a secret.
+    Rm {
+        /// The name.
+        name: String,
+        /// The agent whose own it is.
+        #[arg(long = "for", value_name = "AGENT")]
+        agent: Option<String>,
+    },
+    /// Encrypt every secret of the installation with the key that is configured now.
+    ///
+    /// The key before it has to be among secrets.previous_key_files until this is done.
+    RotateKey,
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct LogsArgs {
     /// The agent.
@@ -559,6 +661,13 @@ pub(crate) enum AgentsCommand {
         revision: Option<String>,
     },
 }
+
+/// The sources of ratings that somebody gives; decisions rate by themselves.
+const RATERS: &[v1::FeedbackSource] = &[
+    v1::FeedbackSource::Person,
+    v1::FeedbackSource::Check,
+    v1::FeedbackSource::Judge,
+];
 
 /// Reads one of the words of an enum.
 fn words<T: Copy + Send + Sync + 'static>(

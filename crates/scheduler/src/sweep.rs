@@ -6,7 +6,7 @@ use std::fmt::Display;
 use std::time::{Duration, Instant};
 
 use sayso_driver::{Decided, Herald, LoadError, WriteError, Wrote, write, write_for_lost};
-use sayso_run::{ChainKey, Input, Refusal, RunId, RunState, Timestamp, WorkerId};
+use sayso_run::{Actor, ChainKey, Input, Refusal, RunId, RunState, Timestamp, WorkerId};
 use sayso_store::Worker;
 
 use crate::watched::Watched;
@@ -117,6 +117,7 @@ impl<'a, J: Watched, H: Herald> Sweeper<'a, J, H> {
         report("expired approvals", self.expire().await);
         report("unpublished events", self.publish().await);
         report("runs without a worker", self.reap().await);
+        report("calls of ended runs", self.give_up().await);
         report("ends of children", self.wake_parents().await);
         report("runs whose parent ended", self.cancel_parentless().await);
         report("late ends of children", self.record_late_ends().await);
@@ -224,6 +225,23 @@ impl<'a, J: Watched, H: Herald> Sweeper<'a, J, H> {
         Ok(())
     }
 
+    /// Says of calls of ended runs whose worker was lost that their outcome is unknown (S4.5).
+    async fn give_up(&self) -> Result<(), J::Error> {
+        let reaper = WorkerId::new("reaper").expect("the word is a valid id");
+        for run in self.journal.lost(BATCH).await? {
+            let decide = |state: &RunState, now: Timestamp| {
+                Ok(Decided {
+                    steps: state.decide(Input::Lost, now)?,
+                    not_after: None,
+                })
+            };
+            let (journal, herald) = (self.journal, self.herald);
+            let giving_up = write_for_lost(journal, herald, self.key, &run.run, &reaper, decide);
+            settled(&run.run, giving_up.await);
+        }
+        Ok(())
+    }
+
     /// Wakes parents whose child has ended: their wake-up was lost (S3.6).
     async fn wake_parents(&self) -> Result<(), J::Error> {
         for run in self.journal.waiting_parents(BATCH).await? {
@@ -235,15 +253,36 @@ impl<'a, J: Watched, H: Herald> Sweeper<'a, J, H> {
     /// Cancels runs for which nobody waits any more, since the run that started them has ended (S1.4).
     async fn cancel_parentless(&self) -> Result<(), J::Error> {
         for run in self.journal.parentless(BATCH).await? {
-            let decide = |state: &RunState, now: Timestamp| {
-                Ok(Decided {
-                    steps: state.decide(Input::ParentEnded, now)?,
-                    not_after: None,
-                })
-            };
-            self.append(&run.run, decide).await;
+            match self.ender_of_parent(&run.run).await {
+                Ok(by) => {
+                    let decide = |state: &RunState, now: Timestamp| {
+                        let by = by.clone();
+                        Ok(Decided {
+                            steps: state.decide(Input::ParentEnded { by }, now)?,
+                            not_after: None,
+                        })
+                    };
+                    self.append(&run.run, decide).await;
+                }
+                Err(error) => tracing::warn!(run = %run.run, %error, "it is cancelled later"),
+            }
         }
         Ok(())
+    }
+
+    /// Whoever cancelled the run that started this one, or the system if it ended otherwise.
+    async fn ender_of_parent(&self, run: &RunId) -> Result<Actor, LoadError> {
+        let child = self.journal.load(run).await?;
+        let parent = child.and_then(|child| {
+            let parent = child.state.trigger().parent.as_ref()?;
+            Some(parent.run.clone())
+        });
+        let Some(parent) = parent else {
+            return Ok(Actor::System);
+        };
+        let parent = self.journal.load(&parent).await?;
+        let by = parent.and_then(|parent| parent.state.cancelled_by().cloned());
+        Ok(by.unwrap_or(Actor::System))
     }
 
     /// Records ends of children on parents that have ended before them (S1.4).

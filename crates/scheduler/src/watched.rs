@@ -63,6 +63,9 @@ pub trait Watched: Journal {
         limit: u32,
     ) -> impl Future<Output = Result<Vec<RunRef>, Self::Error>> + Send;
 
+    /// Runs that have ended with calls under way whose worker is marked dead.
+    fn lost(&self, limit: u32) -> impl Future<Output = Result<Vec<RunRef>, Self::Error>> + Send;
+
     /// Live runs whose parent has ended.
     fn parentless(
         &self,
@@ -111,6 +114,10 @@ impl Watched for Store {
 
     async fn late_parents(&self, limit: u32) -> Result<Vec<RunRef>, DatabaseError> {
         self.sweep().late_parents(limit).await
+    }
+
+    async fn lost(&self, limit: u32) -> Result<Vec<RunRef>, DatabaseError> {
+        self.sweep().lost(limit).await
     }
 
     async fn parentless(&self, limit: u32) -> Result<Vec<RunRef>, DatabaseError> {

@@ -6,10 +6,12 @@ use sayso_wire::v1::approval_service_client::ApprovalServiceClient;
 use sayso_wire::v1::audit_service_client::AuditServiceClient;
 use sayso_wire::v1::budget_service_client::BudgetServiceClient;
 use sayso_wire::v1::feedback_service_client::FeedbackServiceClient;
+use sayso_wire::v1::group_service_client::GroupServiceClient;
 use sayso_wire::v1::pause_service_client::PauseServiceClient;
 use sayso_wire::v1::policy_service_client::PolicyServiceClient;
 use sayso_wire::v1::role_service_client::RoleServiceClient;
 use sayso_wire::v1::run_service_client::RunServiceClient;
+use sayso_wire::v1::secret_service_client::SecretServiceClient;
 use sayso_wire::v1::token_service_client::TokenServiceClient;
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::service::Interceptor;
@@ -144,6 +146,8 @@ services! {
     tokens: TokenServiceClient,
     audit: AuditServiceClient,
     feedback: FeedbackServiceClient,
+    secrets: SecretServiceClient,
+    groups: GroupServiceClient,
     pauses: PauseServiceClient,
     budgets: BudgetServiceClient,
 }

@@ -32,10 +32,12 @@ mod budgets;
 mod client;
 mod error;
 mod feedback;
+mod groups;
 mod pauses;
 mod policy;
 mod roles;
 mod runs;
+mod secrets;
 mod tokens;
 mod watch;
 

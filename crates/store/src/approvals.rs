@@ -26,6 +26,8 @@ pub struct ApprovalFilter {
     pub tool: Option<String>,
     /// That expire before this time.
     pub expires_before: Option<Timestamp>,
+    /// That members of this group may decide as such.
+    pub group: Option<String>,
 }
 
 /// The table of approvals.
@@ -41,7 +43,8 @@ impl Store {
 
 const APPROVAL: &str = "SELECT id, namespace, run, call, agent, requester, tool, args, digest, \
     definition, task_input, trust, rule, reason, summary, seq, status, requested_at, expires_at, \
-    decided_by, decided_at, decision_reason, closed_cause, action_status FROM approvals \
+    decided_by, decided_at, decision_reason, closed_cause, action_status, deciders, \
+    escalates_at, origins FROM approvals \
     WHERE";
 
 /// One approval of the namespace `$1`. Written so that only the index of ids fits: it is not looked
@@ -95,6 +98,8 @@ impl Approvals<'_> {
         select.and_text("requester =", requester);
         select.and_text("tool =", filter.tool.as_deref());
         select.and_int("expires_at <", filter.expires_before.map(Timestamp::micros));
+        let group = filter.group.as_ref().map(|group| format!("% {group} %"));
+        select.and_text("groups LIKE", group.as_deref());
         select.finish()?;
         let records = fetch_select!(&self.0.0.database, select, ApprovalRecord)?;
         let rows: Result<Vec<ApprovalRow>, DatabaseError> =
@@ -102,6 +107,33 @@ impl Approvals<'_> {
         Ok(select.page(rows?, |row| {
             (row.requested_at.micros(), row.approval.as_str().to_owned())
         }))
+    }
+
+    /// The last call of the same tool of the same agent that a person had approved when this one was
+    /// asked for (S6.3).
+    ///
+    /// # Errors
+    ///
+    /// When the database does not work.
+    pub async fn approved_before(
+        &self,
+        row: &ApprovalRow,
+    ) -> Result<Option<ApprovalRow>, DatabaseError> {
+        let sql = format!(
+            "{APPROVAL} namespace = $1 AND agent = $2 AND tool = $3 AND status = 'approved' \
+             AND decided_at <= $4 AND id <> $5 ORDER BY decided_at DESC LIMIT 1"
+        );
+        let record: Option<ApprovalRecord> = on_both!(&self.0.0.database, |pool| {
+            sqlx::query_as(AssertSqlSafe(sql))
+                .bind(row.namespace.as_str())
+                .bind(row.agent.as_str())
+                .bind(row.tool.as_str())
+                .bind(row.requested_at.micros())
+                .bind(row.approval.as_str())
+                .fetch_optional(pool)
+                .await
+        })?;
+        record.map(ApprovalRecord::read).transpose()
     }
 
     /// How many wait for a decision.
@@ -144,6 +176,9 @@ struct ApprovalRecord {
     decision_reason: Option<String>,
     closed_cause: Option<String>,
     action_status: String,
+    deciders: Option<String>,
+    escalates_at: Option<i64>,
+    origins: Option<String>,
 }
 
 impl ApprovalRecord {
@@ -179,6 +214,18 @@ impl ApprovalRecord {
             decision_reason: self.decision_reason,
             closed_cause: self.closed_cause.as_deref().map(word).transpose()?,
             action_status: action_status(&self.action_status)?,
+            deciders: self
+                .deciders
+                .as_deref()
+                .map(serde_json::from_str)
+                .transpose()
+                .map_err(|error| format!("`deciders`: {error}"))?,
+            escalates_at: self.escalates_at.map(at),
+            origins: self
+                .origins
+                .as_deref()
+                .map_or(Ok(Vec::new()), serde_json::from_str)
+                .map_err(|error| format!("`origins`: {error}"))?,
         })
     }
 }

@@ -134,6 +134,22 @@ impl Select {
         })
     }
 
+    /// The same for a statement that reads all there is.
+    pub(crate) fn unpaged(sql: &str, first: &str) -> Self {
+        let key = Key {
+            list: "",
+            at: "",
+            id: "",
+        };
+        Self {
+            sql: sql.to_owned(),
+            values: vec![Value::Text(first.to_owned())],
+            key,
+            edge: None,
+            size: 0,
+        }
+    }
+
     fn bind(&mut self, value: Value) {
         self.values.push(value);
         write!(self.sql, "${}", self.values.len()).expect("strings grow");
@@ -145,6 +161,17 @@ impl Select {
             write!(self.sql, " AND {condition} ").expect("strings grow");
             self.bind(Value::Text(value.to_owned()));
         }
+    }
+
+    /// `OR condition $n`.
+    pub(crate) fn or_text(&mut self, condition: &str, value: &str) {
+        write!(self.sql, " OR {condition} ").expect("strings grow");
+        self.bind(Value::Text(value.to_owned()));
+    }
+
+    /// Closes a parenthesis that a condition has opened.
+    pub(crate) fn close(&mut self) {
+        self.sql.push(')');
     }
 
     /// `AND condition $n`, if there is a value.
@@ -194,6 +221,16 @@ impl Select {
         write!(self.sql, " ORDER BY {at} {order}, {id} {order} LIMIT ").expect("strings grow");
         let limit = i64::try_from(self.size).unwrap_or(i64::MAX - 1) + 1;
         self.bind(Value::Int(limit));
+        self.refuse_nul()
+    }
+
+    /// Ends a statement that reads all there is. Refuses values with a NUL.
+    pub(crate) fn finish_with(&mut self, end: &str) -> Result<(), DatabaseError> {
+        self.sql.push_str(end);
+        self.refuse_nul()
+    }
+
+    fn refuse_nul(&self) -> Result<(), DatabaseError> {
         for value in &self.values {
             if let Value::Text(text) = value {
                 refuse_nul(&[("filter", text)])?;

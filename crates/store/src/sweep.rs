@@ -92,15 +92,20 @@ impl Sweep<'_> {
         rows.into_iter().map(run_ref).collect()
     }
 
-    /// Runs with a pending approval whose time has passed by the database's clock (S6.8).
+    /// Runs with a pending approval whose time has passed by the database's clock (S6.8), or that
+    /// another group is to be let into (S6.12).
     pub async fn expired(&self, limit: u32) -> Result<Vec<RunRef>, DatabaseError> {
         // By the order of the index: else Postgres reads all that are pending, expecting a third of
         // them to be due.
         let sql = format!(
             "SELECT DISTINCT due.run, due.namespace, due.agent FROM \
-             (SELECT a.run, a.namespace, a.agent FROM approvals a \
+             (SELECT * FROM (SELECT a.run, a.namespace, a.agent FROM approvals a \
              WHERE a.status = 'pending' AND a.expires_at <= {now} + $1 \
-             ORDER BY a.expires_at LIMIT $2) due",
+             ORDER BY a.expires_at LIMIT $2) expire UNION ALL \
+             SELECT * FROM (SELECT a.run, a.namespace, a.agent FROM approvals a \
+             WHERE a.status = 'pending' AND a.escalates_at IS NOT NULL \
+             AND a.escalates_at <= {now} + $1 \
+             ORDER BY a.escalates_at LIMIT $2) widen) due",
             now = self.at_once()
         );
         self.runs(sql, Duration::ZERO, limit).await
@@ -168,6 +173,15 @@ impl Sweep<'_> {
             now = self.at_once()
         );
         self.runs(sql, after, limit).await
+    }
+
+    /// Runs that have ended with calls under way whose worker is marked dead: what came of them is
+    /// unknown (S4.5).
+    pub async fn lost(&self, limit: u32) -> Result<Vec<RunRef>, DatabaseError> {
+        let sql = "SELECT r.id, r.namespace, r.agent FROM runs r JOIN workers w ON w.id = r.worker \
+             WHERE r.worker IS NOT NULL AND r.ended_at IS NOT NULL AND r.open_calls > 0 \
+             AND w.ended_at IS NOT NULL AND $1 = 0 LIMIT $2";
+        self.runs(sql.to_owned(), Duration::ZERO, limit).await
     }
 
     /// How many runs are live, by namespace and status.

@@ -11,7 +11,8 @@
 //!   (S3.8).
 //!
 //! What it keeps between calls (connections, listings, compiled schemas) can be lost at any moment
-//! and costs time only. Tool sets and artifacts are stored through [`ToolSets`] and [`Artifacts`].
+//! and costs time only. Tool sets and artifacts are stored through [`ToolSets`] and [`Artifacts`], and
+//! secrets come from [`Secrets`]: they go to servers and are taken out of what comes back (S3.10).
 //!
 //! [`demo_shop`] is a small MCP server for `sayso demo`.
 
@@ -24,11 +25,13 @@ mod mcp;
 mod name;
 mod recent;
 mod schema;
+mod secrets;
 mod sets;
 mod storage;
 mod toolbox;
 
 pub use artifact::MAX_ARTIFACT_BYTES;
 pub use mcp::IDEMPOTENCY_KEY_META;
+pub use secrets::{KnownSecrets, NoSecrets, Secrets};
 pub use storage::{Artifacts, NewArtifact, StorageError, ToolSets};
 pub use toolbox::{Toolbox, ToolboxSettings};

@@ -53,7 +53,8 @@ impl Schemas {
             .map(|error| {
                 let pointer = error.instance_path().as_str();
                 let pointer = if pointer.is_empty() { "/" } else { pointer };
-                let mut sentence = format!("{pointer}: {error}");
+                // Without the value: the model knows what it wrote, and it may be a secret.
+                let mut sentence = format!("{pointer}: {}", error.masked());
                 if sentence.len() > MAX_SENTENCE {
                     sentence.truncate(sentence.floor_char_boundary(MAX_SENTENCE));
                     sentence.push('…');

@@ -1,12 +1,15 @@
 //! The one dispatcher.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
 use rmcp::model::{CallToolResult, JsonObject, ServerResult};
 use sayso_driver::{
-    Fence, ListError, Revision, ToolDefinition, ToolKind, ToolReply, ToolRequest, ToolSet, Tools,
+    Fence, ListError, Revision, SecretsUnavailable, ToolDefinition, ToolKind, ToolReply,
+    ToolRequest, ToolSet, Tools,
 };
+use sayso_rules::Redaction;
 use sayso_run::{AgentName, Namespace, RunId, ToolOutcome, ToolSetId};
 use serde_json::Value;
 use tokio::sync::Semaphore;
@@ -18,8 +21,9 @@ use crate::mcp::{
     ServerSpec,
 };
 use crate::schema::Schemas;
+use crate::secrets::{Secrets, fill};
 use crate::sets::Sets;
-use crate::storage::{Artifacts, ToolSets};
+use crate::storage::{Artifacts, StorageError, ToolSets};
 use crate::{artifact, builtin, mcp, name};
 
 /// The limits of a process's tools; those of a single call come with it.
@@ -55,6 +59,7 @@ pub struct Toolbox {
     sets: Sets,
     schemas: Schemas,
     artifacts: Arc<dyn Artifacts>,
+    secrets: Arc<dyn Secrets>,
     calls: Semaphore,
 }
 
@@ -64,6 +69,7 @@ impl Toolbox {
         settings: &ToolboxSettings,
         sets: Arc<dyn ToolSets>,
         artifacts: Arc<dyn Artifacts>,
+        secrets: Arc<dyn Secrets>,
     ) -> Self {
         let limits = PoolLimits {
             connect: settings.connect_timeout,
@@ -76,6 +82,7 @@ impl Toolbox {
             sets: Sets::new(sets),
             schemas: Schemas::new(),
             artifacts,
+            secrets,
             calls: Semaphore::new(settings.max_calls.clamp(1, Semaphore::MAX_PERMITS)),
         }
     }
@@ -99,12 +106,28 @@ impl Toolbox {
         spec: ServerSpec<'_>,
     ) -> Result<Lease, ConnectError> {
         let (namespace, agent, revision) = owner;
+        let away = |why: String| ConnectError::new(spec.name, &why);
+        let unreadable = |error: StorageError| away(error.to_string());
+        let known = self.secrets.of(namespace).await.map_err(unreadable)?;
+        let filled = match fill(spec.server, agent, &known) {
+            Ok(filled) => filled,
+            Err(_) => {
+                let now = self.secrets.now(namespace).await.map_err(unreadable)?;
+                fill(spec.server, agent, &now).map_err(away)?
+            }
+        };
         let key = Key {
             namespace: namespace.clone(),
             agent: agent.clone(),
             revision: revision.id.clone(),
             server: spec.name.to_owned(),
             run: spec.server.per_run.then(|| run.clone()),
+            // A server that a run has for itself keeps its state, and what it was started with.
+            secrets: filled.fingerprint.filter(|_| !spec.server.per_run),
+        };
+        let spec = ServerSpec {
+            name: spec.name,
+            server: &filled.server,
         };
         self.pool.lease(key, spec).await
     }
@@ -300,14 +323,28 @@ impl Tools for Toolbox {
             .await
             .expect("the semaphore is never closed");
         let max = request.max_result_bytes;
+        // Before anything is sent: what must not be told has to be known by then.
+        let redaction = match self.redaction(&request.namespace).await {
+            Ok(redaction) => redaction,
+            Err(error) => return unreachable("sayso", &error.to_string()),
+        };
         let mut reply = match request.tool.kind {
             ToolKind::Mcp => self.call_mcp(revision, request, fence).await,
             ToolKind::Builtin => self.call_builtin(request, &fence).await,
             ToolKind::Control => mismatch(&request, "it acts on nothing and is never sent"),
             ToolKind::Agent => mismatch(&request, "it becomes a run and is never sent"),
         };
+        if let Cow::Owned(clean) = redaction.without_values(&reply.content) {
+            reply.content = clean;
+        }
         (reply.content, reply.cut_bytes) = cut(reply.content, max);
         reply
+    }
+
+    async fn redaction(&self, namespace: &Namespace) -> Result<Arc<Redaction>, SecretsUnavailable> {
+        let known = self.secrets.of(namespace).await;
+        let known = known.map_err(|error| SecretsUnavailable(error.to_string()))?;
+        Ok(Arc::clone(known.redaction()))
     }
 }
 

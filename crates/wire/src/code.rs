@@ -69,6 +69,18 @@ codes! {
     APPROVAL_EXPIRED = "approval.expired";
     /// Nobody decides their own request.
     APPROVAL_OWN_REQUEST = "approval.own_request";
+    /// The rule that asked bars this person.
+    APPROVAL_EXCLUDED = "approval.excluded";
+    /// The rule that asked leaves it to a group.
+    APPROVAL_NOT_IN_GROUP = "approval.not_in_group";
+    /// One vote a principal, and it is final.
+    APPROVAL_VOTED_BEFORE = "approval.voted_before";
+    /// What was said with an earlier vote is not what was sealed.
+    APPROVAL_BROKEN_VOTE = "approval.broken_vote";
+    /// The namespace has no such principal.
+    GROUP_NO_PRINCIPAL = "group.no_principal";
+    /// The principal is not in the group.
+    GROUP_NOT_MEMBER = "group.not_member";
     /// A decision by tool does not say what the person saw.
     APPROVAL_SEEN_MISSING = "approval.seen_missing";
     /// The namespace has no such agent.
@@ -83,6 +95,16 @@ codes! {
     PAUSE_NOT_FOUND = "pause.not_found";
     /// The namespace has no such role.
     ROLE_NOT_FOUND = "role.not_found";
+    /// There is no such task.
+    TASK_NOT_FOUND = "task.not_found";
+    /// The value cannot be a secret.
+    SECRET_MALFORMED = "secret.malformed";
+    /// The installation has no key to encrypt secrets with.
+    SECRET_NO_KEY = "secret.no_key";
+    /// There is no such secret.
+    SECRET_NOT_FOUND = "secret.not_found";
+    /// A secret was encrypted with another key, or was changed in the database.
+    SECRET_UNREADABLE = "secret.unreadable";
     /// An agent has the role; give it another one first.
     ROLE_IN_USE = "role.in_use";
     /// The role `unrestricted` can be neither changed nor removed.
@@ -139,6 +161,9 @@ mod tests {
             "approval.",
             "agent.",
             "role.",
+            "secret.",
+            "group.",
+            "task.",
             "policy.",
             "token.",
             "page.",

@@ -116,8 +116,20 @@ words! {
         Ask = "ask",
         Deny = "deny",
     }
+    OriginKind {
+        Person = "person",
+        Task = "task",
+        OwnAddress = "own_address",
+        Own = "own",
+        Trusted = "trusted",
+        Untrusted = "untrusted",
+        Model = "model",
+    }
     FeedbackSource {
         Approval = "approval",
+        Person = "person",
+        Check = "check",
+        Judge = "judge",
     }
 }
 
@@ -237,6 +249,7 @@ mod tests {
             LogLevel "LOG_LEVEL_",
             AuditOutcome "AUDIT_OUTCOME_",
             FeedbackSource "FEEDBACK_SOURCE_",
+            OriginKind "ORIGIN_KIND_",
             BundleArea "BUNDLE_AREA_",
             PolicyAction "POLICY_ACTION_",
         );

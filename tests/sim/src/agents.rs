@@ -27,6 +27,10 @@ permissions:
     - { tool: "shop.post", action: allow }
     - { tool: "shop.secret", action: allow }
     - { tool: "shop.wipe", action: deny }
+    - tool: "shop.refund"
+      action: ask
+      approvers: { group: till, count: 2, exclude: [writers] }
+      escalate: [{ after: 6s, to: { group: leads } }]
     - { tool: "start_agent", when: { args: { "/input": { equals: "1" } } }, action: allow }
   approvalTimeout: 25s
 "#;

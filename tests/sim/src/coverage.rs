@@ -93,6 +93,7 @@ const fn outcome(outcome: ToolOutcome) -> &'static str {
         ToolOutcome::InvalidArguments => "invalid_arguments",
         ToolOutcome::PermissionDenied => "permission_denied",
         ToolOutcome::Mismatch => "mismatch",
+        ToolOutcome::Unknown => "unknown",
         ToolOutcome::Unreachable => "unreachable",
     }
 }

@@ -152,6 +152,10 @@ impl Watched for Journal {
         self.inner.late_parents(limit).await
     }
 
+    async fn lost(&self, limit: u32) -> Result<Vec<RunRef>, Away> {
+        self.inner.lost(limit).await
+    }
+
     async fn parentless(&self, limit: u32) -> Result<Vec<RunRef>, Away> {
         self.inner.parentless(limit).await
     }

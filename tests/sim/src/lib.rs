@@ -47,6 +47,7 @@
 #![cfg(feature = "hooks")]
 
 mod agents;
+mod ballots;
 mod bus;
 mod check;
 mod coverage;

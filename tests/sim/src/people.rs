@@ -12,6 +12,7 @@ use sayso_run::{
 };
 use sayso_scheduler::{Asker, NewRun, StartOrigin, admit, cancel, retry};
 
+use crate::ballots::BallotBox;
 use crate::random::Random;
 use crate::services::{Kind, ask};
 use crate::world::World;
@@ -165,6 +166,7 @@ fn decisions(random: &mut Random, name: &str, state: &RunState) -> Option<Respon
         goes_on: random.permille(300),
         seen: Some(state.seq()),
         idempotency: None,
+        ballot: sayso_run::Ballot::default(),
     })
 }
 
@@ -176,6 +178,7 @@ async fn say(world: &Arc<World>, name: &str, run: &RunId) {
         goes_on: true,
         seen: None,
         idempotency: None,
+        ballot: sayso_run::Ballot::default(),
     };
     send(world, run, response).await;
 }
@@ -208,8 +211,11 @@ async fn send_once(world: &Arc<World>, run: &RunId, response: Response) {
         response: response.clone(),
     };
     let key = world.key.clone();
+    let ballots = BallotBox(Arc::clone(world));
+    let salt = world.kernel.draw(|random| random.below(u64::MAX));
+    let salt = format!("{salt:x}");
     let answered = ask(world, Kind::Hub, |desk| async move {
-        respond(&desk.journal, &*desk.herald, &key, asked).await
+        respond(&desk.journal, &*desk.herald, &ballots, &key, asked, &salt).await
     });
     let answered = answered.await;
     let by = &response.by;
@@ -273,7 +279,7 @@ pub(crate) fn begin(world: &Arc<World>) {
 
 /// After the troubles: approves and answers whatever still waits, until nothing does.
 pub(crate) async fn finish(world: Arc<World>) {
-    loop {
+    for round in 0.. {
         world.kernel.sleep(Duration::from_millis(700)).await;
         let waiting = world.checker().waiting();
         for state in waiting {
@@ -291,12 +297,14 @@ pub(crate) async fn finish(world: Arc<World>) {
                 .collect();
             let message = items.is_empty().then(|| "go on".to_owned());
             let response = Response {
-                by: principal(OTHERS[0]),
+                // Where it takes two, both have to come.
+                by: principal(OTHERS[round % 2]),
                 decisions: items,
                 message,
                 goes_on: true,
                 seen: None,
                 idempotency: None,
+                ballot: sayso_run::Ballot::default(),
             };
             let sending = Arc::clone(&world);
             world.kernel.spawn(crate::kernel::OUTSIDE, async move {

@@ -8,6 +8,7 @@ use sayso_run::{ChainKey, RunId, Timestamp, WorkerId};
 use sayso_store::simulated::Disk;
 
 use crate::agents;
+use crate::ballots::Words;
 use crate::bus::Bus;
 use crate::check::Checker;
 use crate::kernel::{Kernel, Pid};
@@ -25,6 +26,7 @@ pub(crate) struct World {
     pub(crate) sky: Sky,
     pub(crate) bus: Bus,
     pub(crate) ledger: Ledger,
+    pub(crate) words: Words,
     pub(crate) desks: Desks,
     pub(crate) key: ChainKey,
     /// What answers may cost in all, in millionths; few seeds have a cap.
@@ -57,6 +59,7 @@ impl World {
             sky: Sky::new(kernel),
             bus: Bus::default(),
             ledger: Ledger::default(),
+            words: Words::default(),
             desks: Desks::default(),
             cap: kernel.draw(|random| {
                 let capped = random.permille(200);

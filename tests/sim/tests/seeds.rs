@@ -95,6 +95,7 @@ const COMES_ABOUT: &[&str] = &[
     "outcome permission_denied",
     "outcome mismatch",
     "outcome unreachable",
+    "outcome unknown",
     "denied person",
     "denied rule",
     "denied not_granted",
@@ -114,11 +115,14 @@ const COMES_ABOUT: &[&str] = &[
     "refused approval.already_decided",
     "refused approval.expired",
     "refused approval.own_request",
+    "refused approval.not_in_group",
+    "refused approval.excluded",
+    "refused approval.voted_before",
     "refused run.ended",
     "refused run.not_failed",
 ];
 
-/// S1.2, S1.4, S1.5, S2.1, S2.3, S4.3, S4.5, S4.8, S6.4, S6.5, S6.8, S6.9, S6.10.
+/// S1.2, S1.4, S1.5, S2.1, S2.3, S4.3, S4.5, S4.8, S6.4, S6.5, S6.8, S6.9, S6.10, S6.12.
 #[test]
 fn no_seed_breaks_a_promise_and_everything_comes_about() {
     let covered = all().lines();

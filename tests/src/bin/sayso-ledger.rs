@@ -6,9 +6,12 @@
 //!
 //! * `append` and `append_once` need an integer `n`; `append_once` leaves out an execution whose
 //!   idempotency key it has seen, also in another process;
+//! * with the variable `STRICT` every tool's schema is another one;
 //! * any tool sleeps `sleep_ms` milliseconds before it writes and `linger_ms` after it has;
 //! * a tool whose name ends in `_closed` says of itself that it only reads and touches nothing outside,
 //!   one whose name ends in `_open` that it touches the world outside; others say nothing;
+//! * a tool whose name begins with `reveal` writes down what the variable `SECRET` holds in the place
+//!   of its arguments, and answers with it;
 //! * a tool whose name begins with `read` or ends in `.read` writes too, and answers `page` if it is
 //!   given one, or `answer_bytes` bytes of text if it is told how many;
 //! * `crash` kills the process that asked, and does not answer.
@@ -41,9 +44,12 @@ impl Server {
         } else {
             json!({"type": "object"})
         };
-        let Value::Object(schema) = schema else {
+        let Value::Object(mut schema) = schema else {
             unreachable!("schemas are objects");
         };
+        if std::env::var("STRICT").is_ok_and(|strict| !strict.is_empty()) {
+            schema.insert("title".to_owned(), "strict".into());
+        }
         let tool = Tool::new(
             name.to_owned(),
             format!("Writes down that {name} ran."),
@@ -127,7 +133,11 @@ impl ServerHandler for Server {
         if !self.tools.contains(&name) {
             return Err(ErrorData::invalid_params(format!("no tool {name}"), None));
         }
-        let arguments = request.arguments.unwrap_or_default();
+        let mut arguments = request.arguments.unwrap_or_default();
+        if name.starts_with("reveal") {
+            let secret = std::env::var("SECRET").unwrap_or_default();
+            arguments = JsonObject::from_iter([("secret".to_owned(), secret.into())]);
+        }
         let key = context
             .meta
             .get("sayso/idempotencyKey")

@@ -13,6 +13,7 @@ fn must_pass(revision: &str) -> &'static [&'static str] {
     match revision {
         "2025-11-25" => &[
             "server-initialize",
+            "server-session-lifecycle",
             "ping",
             "tools-list",
             "dns-rebinding-protection",

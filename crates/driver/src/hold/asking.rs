@@ -32,6 +32,7 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
             messages: state.messages(),
             tools: known.offered.clone(),
             capped_in: None,
+            redaction: Arc::clone(self.session.redaction()),
         };
         match self.size(&request) {
             Size::Fits => {}

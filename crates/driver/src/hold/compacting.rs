@@ -122,6 +122,7 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
             messages: vec![Message::User(told)],
             tools: Vec::new(),
             capped_in: None,
+            redaction: Arc::clone(self.session.redaction()),
         };
         let longest = usize::try_from(window / BRIEF_PART * BYTES_PER_TOKEN).unwrap_or(usize::MAX);
         let namespace = state.trigger().namespace.clone();

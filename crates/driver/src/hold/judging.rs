@@ -105,6 +105,7 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
         role: &Role,
         current: &Current,
     ) -> Result<(), Stuck> {
+        let redaction = Arc::clone(self.session.redaction());
         let known = self
             .known
             .clone()
@@ -124,6 +125,7 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
             revision: &self.revision,
             role,
             known: &known,
+            redaction: &redaction,
             current,
             delegation: self.driver.delegation,
         };

@@ -82,14 +82,19 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
         drain: CancellationToken,
     ) -> Result<Driven, Stuck> {
         let mut claimed = Some(claimed);
-        self.take_ended_children().await?;
-        if self.taken_over && !self.session.state().status().is_terminal() {
+        if self.taken_over {
             let epoch = self.session.epoch();
-            self.session.take(Input::TakenOver {
-                worker: self.driver.worker.clone(),
-                epoch,
+            let has_ended = self.session.state().status().is_terminal();
+            self.session.take(if has_ended {
+                Input::Lost
+            } else {
+                Input::TakenOver {
+                    worker: self.driver.worker.clone(),
+                    epoch,
+                }
             })?;
         }
+        self.take_ended_children().await?;
         loop {
             if self.session.lease() == Lease::Gone {
                 return self.wind_up().await;

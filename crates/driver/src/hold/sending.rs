@@ -147,8 +147,10 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
             span.record("sayso.trust.lowered", state.trust().as_str());
         }
         if self.driver.tells_content {
-            span.record("gen_ai.tool.call.arguments", &call.args);
+            let shown = self.session.redaction().view(&call.args);
+            span.record("gen_ai.tool.call.arguments", shown.as_ref());
         }
+        let redaction = Arc::clone(self.session.redaction());
         let fence = driver.fence.clone();
         #[cfg(feature = "hooks")]
         let fence = if planted(Fault::SendWithoutFence) {
@@ -168,7 +170,8 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
                 None => mismatch(),
             };
             if driver.tells_content {
-                span.record("gen_ai.tool.call.result", &reply.content);
+                let shown = redaction.view(&reply.content);
+                span.record("gen_ai.tool.call.result", shown.as_ref());
             }
             if reply.outcome != ToolOutcome::Ok {
                 span.record("error.type", tracing::field::debug(reply.outcome));

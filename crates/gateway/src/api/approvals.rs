@@ -65,6 +65,9 @@ impl ApprovalService for Api {
         let row = visible_approval(&self.0, &session, &approval.expect(CHECKED)).await?;
         let mut shown = show::approval(&row);
         shown.trust_lowered = trust_lowered(&self.0, &row.namespace, &row.run, row.seq).await?;
+        let before = self.0.store.approvals().approved_before(&row).await;
+        let before = before.map_err(|error| refuse::database("reading an approval", error))?;
+        shown.approved_before = before.map(|before| show::approved_before(&row, &before));
         Ok(Response::new(v1::GetApprovalResponse {
             approval: Some(shown),
         }))
@@ -285,7 +288,10 @@ impl Wanted {
             run: check.filter::<RunId>("run_id", &asked.run_id),
             requester: check.filter::<PrincipalId>("requester", &asked.requester),
             tool: check.word("tool", asked.tool),
-            expires_before: None,
+            expires_before: check.time("expires_before", asked.expires_before.as_ref()),
+            group: check
+                .filter::<AgentName>("group", &asked.group)
+                .map(String::from),
         };
         let decided_by = check.filter::<PrincipalId>("decided_by", &asked.decided_by);
         let since = check.time("requested_after", asked.requested_after.as_ref());

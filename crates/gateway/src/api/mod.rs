@@ -6,11 +6,13 @@ mod approvals;
 mod audit;
 mod budgets;
 mod feedback;
+mod groups;
 mod import;
 mod pauses;
 mod policy;
 mod roles;
 mod runs;
+mod secrets;
 mod tokens;
 
 use std::pin::Pin;
@@ -25,10 +27,12 @@ use sayso_wire::v1::approval_service_server::ApprovalServiceServer;
 use sayso_wire::v1::audit_service_server::AuditServiceServer;
 use sayso_wire::v1::budget_service_server::BudgetServiceServer;
 use sayso_wire::v1::feedback_service_server::FeedbackServiceServer;
+use sayso_wire::v1::group_service_server::GroupServiceServer;
 use sayso_wire::v1::pause_service_server::PauseServiceServer;
 use sayso_wire::v1::policy_service_server::PolicyServiceServer;
 use sayso_wire::v1::role_service_server::RoleServiceServer;
 use sayso_wire::v1::run_service_server::RunServiceServer;
+use sayso_wire::v1::secret_service_server::SecretServiceServer;
 use sayso_wire::v1::token_service_server::TokenServiceServer;
 use serde_json::Value;
 use tonic::Status;
@@ -38,12 +42,14 @@ use crate::Shared;
 use crate::auth::{Guarded, Reach, Session};
 
 /// The names of the services, as gRPC health knows them.
-pub(crate) const SERVICES: [&str; 10] = [
+pub(crate) const SERVICES: [&str; 12] = [
     "sayso.v1.RunService",
     "sayso.v1.ApprovalService",
     "sayso.v1.AgentService",
     "sayso.v1.RoleService",
     "sayso.v1.PolicyService",
+    "sayso.v1.SecretService",
+    "sayso.v1.GroupService",
     "sayso.v1.FeedbackService",
     "sayso.v1.TokenService",
     "sayso.v1.AuditService",
@@ -80,6 +86,8 @@ pub(crate) fn routes(shared: &Arc<Shared>) -> Routes {
         .add_service(guarded!(AgentServiceServer))
         .add_service(guarded!(RoleServiceServer))
         .add_service(guarded!(PolicyServiceServer))
+        .add_service(guarded!(SecretServiceServer))
+        .add_service(guarded!(GroupServiceServer))
         .add_service(guarded!(FeedbackServiceServer))
         .add_service(guarded!(TokenServiceServer))
         .add_service(guarded!(AuditServiceServer))

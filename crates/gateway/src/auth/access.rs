@@ -6,11 +6,13 @@
 //! | read runs, steps, actions, approvals; watch them; verify | `read`, `approver`, `operator` | `submit` |
 //! | cancel, reply to, retry a run | `operator` | `submit` |
 //! | decide, respond | `approver` | |
+//! | rate a task | `approver`, `operator` | `submit` |
 //! | list agents | `submit`, `read`, `approver`, `operator` | |
 //! | read, validate, explain, test and replay bundles, roles, agents' logs, feedback, pauses, the budget | `read`, `approver`, `operator` | |
 //! | deploy; make, change, remove, attach and detach roles; pause, resume; set and remove the budget; import runs | `operator` | |
 //! | read and verify the audit log | `operator` | |
-//! | tokens | `admin` | |
+//! | set, list and remove secrets | `operator` | |
+//! | tokens; change groups; encrypt secrets anew | `admin` | |
 //!
 //! `admin` includes all. `approver` and `operator` include reading, because nobody can decide or
 //! operate what they cannot see. One's own are the runs that one's principal asked for, and their
@@ -25,6 +27,7 @@ const SUBMIT: Scopes = Scopes::of(&[Scope::Submit]);
 const READERS: Scopes = Scopes::of(&[Scope::Read, Scope::Approver, Scope::Operator]);
 const ANYONE: Scopes = Scopes::of(&[Scope::Submit, Scope::Read, Scope::Approver, Scope::Operator]);
 const APPROVER: Scopes = Scopes::of(&[Scope::Approver]);
+const RATERS: Scopes = Scopes::of(&[Scope::Approver, Scope::Operator]);
 const OPERATOR: Scopes = Scopes::of(&[Scope::Operator]);
 
 /// What a method needs.
@@ -106,9 +109,37 @@ pub const METHODS: &[Access] = &[
     needs("/sayso.v1.RoleService/DeleteRole", OPERATOR, Scopes::NONE),
     needs("/sayso.v1.RoleService/AttachRole", OPERATOR, Scopes::NONE),
     needs("/sayso.v1.RoleService/DetachRole", OPERATOR, Scopes::NONE),
+    needs(
+        "/sayso.v1.GroupService/AddToGroup",
+        Scopes::NONE,
+        Scopes::NONE,
+    ),
+    needs(
+        "/sayso.v1.GroupService/RemoveFromGroup",
+        Scopes::NONE,
+        Scopes::NONE,
+    ),
+    needs("/sayso.v1.GroupService/ListGroups", READERS, Scopes::NONE),
+    needs("/sayso.v1.SecretService/SetSecret", OPERATOR, Scopes::NONE),
+    needs(
+        "/sayso.v1.SecretService/ListSecrets",
+        OPERATOR,
+        Scopes::NONE,
+    ),
+    needs(
+        "/sayso.v1.SecretService/DeleteSecret",
+        OPERATOR,
+        Scopes::NONE,
+    ),
+    needs(
+        "/sayso.v1.SecretService/RotateSecretKey",
+        Scopes::NONE,
+        Scopes::NONE,
+    ),
     needs("/sayso.v1.PolicyService/ExplainCall", READERS, Scopes::NONE),
     needs("/sayso.v1.PolicyService/TestPolicy", READERS, Scopes::NONE),
     needs("/sayso.v1.PolicyService/ReplayRuns", READERS, Scopes::NONE),
+    needs("/sayso.v1.FeedbackService/RecordFeedback", RATERS, SUBMIT),
     needs(
         "/sayso.v1.FeedbackService/ListFeedback",
         READERS,

@@ -86,6 +86,8 @@ async fn view(
         @if let Some(refused) = refused { (notice(refused)) }
         (standing(&approval, now))
         (arguments(&approval, all))
+        (origins(&approval))
+        (before(&approval))
         (facts(&approval, all, now))
         (decision(&approval, visitor))
     };
@@ -135,6 +137,55 @@ fn show_all(approval: &v1::Approval) -> Markup {
     html! { p { a href=(format!("/approvals/{}?all=yes", approval.id)) { "Show all" } } }
 }
 
+/// Where each value came from (S6.3).
+fn origins(approval: &v1::Approval) -> Markup {
+    html! {
+        @if !approval.origins.is_empty() {
+            section {
+                h2 { "Where its values come from" }
+                table {
+                    tbody {
+                        @for origin in &approval.origins {
+                            tr {
+                                td { code { (shown(&origin.pointer)) } }
+                                td { (spoken(origin.from().word())) }
+                                td { @if !origin.tool.is_empty() { code { (shown(&origin.tool)) } " " (shown(&origin.call_id)) } }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// How it differs from the last call of the same tool that was approved (S6.3).
+fn before(approval: &v1::Approval) -> Markup {
+    html! {
+        @if let Some(before) = &approval.approved_before {
+            section {
+                h2 { "The last one that was approved" }
+                p { a href=(format!("/approvals/{}", before.approval_id)) { "By " (shown(&before.decided_by)) } }
+                @if before.changes.is_empty() { p { "Its arguments were the same." } }
+                @else {
+                    table {
+                        thead { tr { th { "Value" } th { "Then" } th { "Now" } } }
+                        tbody {
+                            @for change in &before.changes {
+                                tr {
+                                    td { code { (shown(&change.pointer)) } }
+                                    td { bdi { (shown(change.before.as_deref().unwrap_or_default())) } }
+                                    td { bdi { (shown(change.after.as_deref().unwrap_or_default())) } }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
 fn facts(approval: &v1::Approval, all: bool, now: Timestamp) -> Markup {
     let task = cut(&approval.task_input, if all { usize::MAX } else { LONG });
     html! {
@@ -148,6 +199,7 @@ fn facts(approval: &v1::Approval, all: bool, now: Timestamp) -> Markup {
                 (trust(approval.trust(), approval.trust_lowered.as_ref(), &approval.run_id))
                 div { dt { "Asked" } dd { (distance(approval.requested_at.as_ref(), now)) } }
                 div { dt { "Expires" } dd { (distance(approval.expires_at.as_ref(), now)) } }
+                @if let Some(deciders) = &approval.deciders { (who_decides(deciders)) }
                 div { dt { "Call" } dd { code { (shown(&approval.call_id)) } } }
                 div.wide {
                     dt { "Run" }
@@ -160,6 +212,32 @@ fn facts(approval: &v1::Approval, all: bool, now: Timestamp) -> Markup {
             h2 { "The task" }
             div.text dir="auto" { (task) }
             @if task.is_cut() { (show_all(approval)) }
+        }
+    }
+}
+
+/// Who may decide, how many it takes, and who has voted.
+fn who_decides(deciders: &v1::Deciders) -> Markup {
+    html! {
+        div {
+            dt { "Decided by" }
+            dd {
+                (deciders.needed) " of "
+                @if deciders.group.is_empty() { "whoever may approve" } @else { (shown(&deciders.group)) }
+                @for group in &deciders.escalated_to { ", " (shown(group)) }
+            }
+        }
+        @if deciders.author_excluded || deciders.writers_excluded {
+            div {
+                dt { "Barred" }
+                dd {
+                    @if deciders.author_excluded { "whoever deployed the agent " }
+                    @if deciders.writers_excluded { "whoever wrote into the run" }
+                }
+            }
+        }
+        @if !deciders.voters.is_empty() {
+            div { dt { "Approved so far by" } dd { bdi { (shown(&deciders.voters.join(", "))) } } }
         }
     }
 }

@@ -34,6 +34,7 @@
 //! | `/events/inbox`, `/events/runs/{id}` | what the script listens to |
 //! | `/login`, `/logout`, `/assets/…` | |
 
+mod agents;
 mod approval;
 mod assets;
 mod headers;
@@ -91,6 +92,8 @@ pub(crate) fn router(shared: &Arc<Shared>) -> Router {
         .route("/logout", post(login::log_out))
         .route("/approvals/{id}", get(approval::show))
         .route("/approvals/{id}/decide", post(approval::decide))
+        .route("/agents", get(agents::show))
+        .route("/agents/{name}", get(agents::one))
         .route("/runs", get(runs::show))
         .route("/runs/{id}", get(run::show))
         .route("/runs/{id}/cancel", post(run::cancel))

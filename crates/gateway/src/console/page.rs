@@ -17,6 +17,7 @@ pub(super) fn page(title: &str, visitor: &Visitor, body: &Markup) -> Markup {
         nav aria-label="Pages" {
             a href="/" { "Inbox" }
             a href="/runs" { "Runs" }
+            a href="/agents" { "Agents" }
         }
         div.who {
             span title="Whom this session speaks for, and where" {

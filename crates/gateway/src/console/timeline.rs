@@ -136,6 +136,13 @@ fn told(read: Step, step: &v1::RunStep, calls: &Calls) -> Entry {
             1 => html! { "The run waits for a decision." },
             count => html! { "The run waits for " (count) " decisions." },
         }),
+        Step::VoteCast(it) => Entry::of(html! {
+            (who) " voted to approve " (tool(&it.call)) "; more are needed." (review(&it.approval))
+        }),
+        Step::Escalated(it) => Entry::of(html! {
+            "Nobody has decided " (tool(&it.call)) ": " strong { (shown(&it.group)) }
+            " may decide as well." (review(&it.approval))
+        }),
         Step::ToolApproved(it) => {
             let sentence = html! { (who) " approved " (tool(&it.call)) "." (review(&it.approval)) };
             Entry::of(sentence).maybe(it.reason)
@@ -280,6 +287,9 @@ fn came(outcome: ToolOutcome, tool: &Markup) -> Markup {
         ToolOutcome::Mismatch => {
             html! { (tool) " did not run: it is not what was approved." }
         }
+        ToolOutcome::Unknown => {
+            html! { "Whether " (tool) " took effect is not known." }
+        }
         ToolOutcome::Unreachable => html! { (tool) " could not be reached; nothing was sent." },
     }
 }
@@ -394,6 +404,7 @@ mod tests {
             reason: Some("Too much.".into()),
             rule: None,
             goes_on: false,
+            votes: Vec::new(),
         }));
         let html = html(&step);
         assert!(html.contains("denied <code>shop.refund</code>."), "{html}");

@@ -1,7 +1,10 @@
-use sayso_driver::{ApprovalRow, ApprovalStatus};
+use sayso_driver::{ApprovalRow, ApprovalStatus, Deciders};
+use sayso_run::Timestamp;
 use sayso_wire::shown::shown;
 use sayso_wire::time::timestamp;
 use sayso_wire::v1;
+
+use super::origin::origin;
 
 /// An approval with all that a reviewer needs, and what came of it (S6.3).
 pub(crate) fn approval(row: &ApprovalRow) -> v1::Approval {
@@ -35,6 +38,24 @@ pub(crate) fn approval(row: &ApprovalRow) -> v1::Approval {
         closed_cause: cause.into(),
         action_status: v1::ActionStatus::from(row.action_status).into(),
         trust_lowered: None,
+        origins: row.origins.iter().map(origin).collect(),
+        approved_before: None,
+        deciders: row
+            .deciders
+            .as_ref()
+            .map(|deciders| shown_deciders(deciders, row.escalates_at)),
+    }
+}
+
+fn shown_deciders(deciders: &Deciders, escalates_at: Option<Timestamp>) -> v1::Deciders {
+    v1::Deciders {
+        group: deciders.group.clone().unwrap_or_default(),
+        escalated_to: deciders.widened.clone(),
+        needed: deciders.needed,
+        author_excluded: deciders.no_author,
+        writers_excluded: deciders.no_writers,
+        voters: deciders.voters.iter().map(ToString::to_string).collect(),
+        escalates_at: escalates_at.map(timestamp),
     }
 }
 

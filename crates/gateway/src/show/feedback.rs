@@ -1,11 +1,16 @@
-use sayso_store::StoredFeedback;
+use sayso_store::{FeedbackSum, StoredFeedback};
 use sayso_wire::time::timestamp;
 use sayso_wire::v1;
 
-/// A rating of a task (S7.2).
+/// A rating of a task (S7.1, S7.2).
 pub(crate) fn feedback(row: StoredFeedback) -> v1::Feedback {
     let source = v1::FeedbackSource::from_word(&row.source);
     v1::Feedback {
+        id: match row.approval {
+            Some(_) => String::new(),
+            None => row.id,
+        },
+        labels: row.labels,
         task_id: row.task.into(),
         run_id: row.run.into(),
         agent: row.agent.into(),
@@ -15,6 +20,20 @@ pub(crate) fn feedback(row: StoredFeedback) -> v1::Feedback {
         score: score(row.score_millionths),
         note: row.note.unwrap_or_default(),
         at: Some(timestamp(row.at)),
+    }
+}
+
+/// What ratings from one source come to.
+pub(crate) fn feedback_summary(sum: FeedbackSum) -> v1::FeedbackSummary {
+    let source = v1::FeedbackSource::from_word(&sum.source);
+    let mean = i64::try_from(sum.count)
+        .ok()
+        .filter(|count| *count > 0)
+        .map_or(0, |count| (sum.score_millionths + count / 2) / count);
+    v1::FeedbackSummary {
+        source: source.unwrap_or(v1::FeedbackSource::Unspecified).into(),
+        count: sum.count,
+        mean: score(mean),
     }
 }
 

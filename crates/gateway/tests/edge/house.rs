@@ -327,6 +327,7 @@ impl House {
                 .map(|call| Judgement {
                     call: call.id.clone(),
                     ruling: ruling.clone(),
+                    shown: None,
                 })
                 .collect(),
             worker: worker(),
@@ -339,6 +340,8 @@ impl House {
         let ruling = Ruling::Ask {
             rule: "rules#0".into(),
             reason: "It changes something.".into(),
+            quorum: sayso_run::Quorum::default(),
+            origins: Vec::new(),
         };
         self.judge(run, &ruling).await
     }

@@ -196,6 +196,7 @@ impl ApprovalHubService for Siblings {
             goes_on: request.goes_on,
             seen: request.seen_sequence,
             idempotency: idempotency(request.idempotency_key, &content),
+            ballot: sayso_run::Ballot::default(),
         };
         let wrote = write(&self.store, &*self.herald, &self.key, &run, |state, now| {
             Ok(Decided {
@@ -226,6 +227,8 @@ impl ApprovalHubService for Siblings {
                 decided_at: Some(timestamp(recorded.at)),
                 reason: recorded.reason.clone().unwrap_or_default(),
                 already_recorded: wrote.steps.is_empty(),
+                votes: 1,
+                votes_needed: 1,
             })
         });
         Ok(Response::new(RespondResponse {

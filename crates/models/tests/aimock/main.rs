@@ -103,6 +103,7 @@ fn request(tier: &str, messages: Vec<Message>) -> ModelRequest {
             tool("shop.refund", r#"{"anyOf":[{"required":["amount"]}]}"#),
         ],
         capped_in: None,
+        redaction: Default::default(),
     }
 }
 

@@ -389,5 +389,8 @@ fn approval(
         decision_reason: None,
         closed_cause: None,
         action_status: ActionStatus::PendingReview,
+        origins: Vec::new(),
+        deciders: None,
+        escalates_at: None,
     }
 }

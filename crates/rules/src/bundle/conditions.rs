@@ -235,4 +235,10 @@ pub struct Rule {
     /// What lifts it: any of these.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unless: Vec<Alternative>,
+    /// Who may decide what it asks for; one who may decide, if it does not say (S6.12).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub approvers: Option<super::Approvers>,
+    /// Who may decide as well once nobody has for a while, in the order of the times.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub escalate: Vec<super::Escalation>,
 }

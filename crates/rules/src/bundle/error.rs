@@ -19,7 +19,7 @@ pub struct BundleError {
     /// - `bundle.bad_name`, `bundle.bad_glob`, `bundle.bad_duration`,
     ///   `bundle.bad_size`, `bundle.bad_url`, `bundle.bad_header`,
     ///   `bundle.bad_text`, `bundle.bad_pointer`, `bundle.bad_number`,
-    ///   `bundle.bad_cron`, `bundle.bad_timezone`: a text or a number that does not
+    ///   `bundle.bad_cron`, `bundle.bad_timezone`, `bundle.bad_secret`: a text or a number that does not
     ///   have the form it needs
     /// - `bundle.unsupported`: decided, but not done by this version
     /// - `bundle.floor_cleared`: a review that nothing may clear

@@ -192,6 +192,11 @@ impl<'n> Fields<'n> {
         found
     }
 
+    /// Whether the mapping has a field that nobody has taken yet.
+    pub(super) fn has(&self, key: &str) -> bool {
+        self.left.contains_key(key)
+    }
+
     /// Whether the mapping had any of the fields that were asked for.
     pub(super) fn any_taken(&self) -> bool {
         self.taken

@@ -10,6 +10,7 @@
 //! rules' default, the time an approval waits) are filled in and stand in the
 //! canonical form, so a stored revision keeps its meaning if a default changes.
 
+mod approvers;
 mod canonical;
 mod conditions;
 mod error;
@@ -22,6 +23,7 @@ mod parse_permissions;
 mod parse_tools;
 mod plain;
 mod pointer;
+pub mod secrets;
 mod text;
 mod triggers;
 mod yaml;
@@ -31,6 +33,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+pub use approvers::{Approvers, Escalation, EscalationTo, Excluded};
 pub use conditions::{
     Alternative, Preset, Provenance, Rule, Scalar, ValueCondition, ValueSource, When,
 };

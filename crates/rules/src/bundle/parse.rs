@@ -7,7 +7,7 @@ use super::fields::{At, quote};
 use super::parse_permissions::permissions;
 use super::parse_tools::tools;
 use super::triggers::triggers;
-use super::{Builtin, Bundle, DEFAULT_TIER, Server, Transport, node, text};
+use super::{Builtin, Bundle, DEFAULT_TIER, Server, Transport, node, secrets, text};
 
 const AGENT_NAME: &str = "a name of 1 to 63 characters of a-z, 0-9 and `-`";
 const PART_NAME: &str = "a name of 1 to 63 letters, digits, `_` and `-`";
@@ -207,13 +207,10 @@ fn pairs(
 ) -> Option<BTreeMap<String, String>> {
     let mut pairs = BTreeMap::new();
     for (key, item) in at.entries(report)? {
-        if without_secret(report, &item).is_none() {
-            continue;
-        }
         let Some(value) = item.text(report) else {
             continue;
         };
-        match check(key, value) {
+        match check(key, value).and_then(|()| secrets::well_formed(value)) {
             Ok(()) => {
                 pairs.insert(key.to_owned(), value.to_owned());
             }
@@ -247,14 +244,15 @@ fn header(name: &str, value: &str) -> PairChecked {
     Ok(())
 }
 
-/// Refuses a reference to a stored secret, which would be sent as it stands.
+/// Refuses a reference to a stored secret where people see the text: in a command line, which every
+/// process of the machine can read too, and in a URL, which an approval shows.
 pub(super) fn without_secret(report: &mut Report, at: &At<'_>) -> Option<()> {
     if let node::Node::Text(text) = at.node
         && text.contains("${secret:")
     {
-        let message = "references to secrets (`${secret:…}`) are not supported by this version \
-                       and would be sent as they stand: take it out";
-        report.add("bundle.unsupported", &at.path, message);
+        let message = "a secret may stand in a server's `env` and `headers`; a command line and a \
+                       URL are shown to people";
+        report.add("bundle.bad_secret", &at.path, message);
         return None;
     }
     Some(())

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::approvers::{approvers, escalations};
 use super::error::Report;
 use super::fields::At;
 use super::node::Node;
@@ -35,6 +36,14 @@ pub(super) fn permissions(report: &mut Report, at: &At<'_>) -> Option<Permission
         .and_then(|at| at.parsed(report, "bundle.bad_duration", text::duration));
     let notify = fields.take("notify").and_then(|at| notify(report, &at));
     fields.finish(report);
+    let waits = approval_timeout.unwrap_or(DEFAULT_APPROVAL_TIMEOUT);
+    for (index, rule) in rules.iter().flatten().enumerate() {
+        if rule.escalate.iter().any(|step| step.after >= waits) {
+            let path = format!("{}.rules[{index}].escalate", at.path);
+            let message = "an escalation comes before the approval's timeout, or never";
+            report.add("bundle.bad_duration", &path, message);
+        }
+    }
     let unset = match preset {
         Some(_) => Action::Allow,
         None => Action::Ask,
@@ -63,9 +72,20 @@ fn rule(report: &mut Report, at: &At<'_>) -> Option<Rule> {
         .and_then(|at| at.word(report, &ACTIONS));
     let when = fields.take("when").and_then(|at| when(report, &at));
     let unless = fields.take("unless").and_then(|at| unless(report, &at));
-    fields.refuse(report, &["approvers", "escalate"]);
+    let who = fields.take("approvers");
+    let then = fields.take("escalate");
+    if action.is_some_and(|action| action != Action::Ask) {
+        for at in who.iter().chain(&then) {
+            let message = "only a rule that asks says who decides";
+            report.add("bundle.unknown_field", &at.path, message);
+        }
+    }
+    let approvers = who.and_then(|at| approvers(report, &at));
+    let escalate = then.and_then(|at| escalations(report, &at));
     fields.finish(report);
     Some(Rule {
+        approvers,
+        escalate: escalate.unwrap_or_default(),
         tool: tool?,
         action: action?,
         when: when.unwrap_or_default(),
@@ -98,7 +118,7 @@ fn when(report: &mut Report, at: &At<'_>) -> Option<When> {
 }
 
 /// A list of words, each once.
-fn words<T: Copy + Ord>(
+pub(super) fn words<T: Copy + Ord>(
     report: &mut Report,
     at: &At<'_>,
     known: &[(&str, T)],

@@ -149,6 +149,48 @@ name: again
     );
 }
 
+/// S3.10: references to secrets stand where nobody sees the value; elsewhere they are refused.
+#[test]
+fn s3_10_secrets_stand_in_env_and_headers_alone() {
+    for (lines, path) in [
+        (
+            "servers: {s: {command: [x, '${secret:K}']}}",
+            "servers.s.command[1]",
+        ),
+        (
+            "servers: {s: {url: 'https://h/${secret:K}'}}",
+            "servers.s.url",
+        ),
+        (
+            "permissions: {notify: {url: 'https://h/${secret:K}'}}",
+            "permissions.notify.url",
+        ),
+        (
+            "servers: {s: {command: [x], env: {K: '${secret:a-b}'}}}",
+            "servers.s.env.K",
+        ),
+    ] {
+        assert_eq!(
+            mistake(lines),
+            format!("bundle.bad_secret {path}"),
+            "{lines}"
+        );
+    }
+    let bundle = Bundle::parse(
+        "name: a\nservers:\n  p: {command: [x], env: {K: '${secret:K}'}}\n  \
+         h: {url: 'https://h', headers: {a: 'B ${secret:H}'}}",
+    );
+    let found = secrets::references(&bundle.unwrap());
+    let found: Vec<_> = found
+        .iter()
+        .map(|at| (at.path.as_str(), at.name.as_str()))
+        .collect();
+    assert_eq!(
+        found,
+        [("servers.h.headers.a", "H"), ("servers.p.env.K", "K")]
+    );
+}
+
 #[test]
 fn what_is_not_done_is_refused_by_its_key_never_ignored() {
     for (lines, path) in [
@@ -156,26 +198,6 @@ fn what_is_not_done_is_refused_by_its_key_never_ignored() {
         ("endpoints: []", "endpoints"),
         ("summary: model", "summary"),
         ("builtins: [send_email]", "builtins[0]"),
-        (
-            "servers: {s: {command: [x, '${secret:K}']}}",
-            "servers.s.command[1]",
-        ),
-        (
-            "servers: {s: {command: [x], env: {K: '${secret:K}'}}}",
-            "servers.s.env.K",
-        ),
-        (
-            "servers: {s: {url: 'https://h/${secret:K}'}}",
-            "servers.s.url",
-        ),
-        (
-            "servers: {s: {url: 'https://h', headers: {a: 'B ${secret:K}'}}}",
-            "servers.s.headers.a",
-        ),
-        (
-            "permissions: {notify: {url: 'https://h/${secret:K}'}}",
-            "permissions.notify.url",
-        ),
     ] {
         assert_eq!(
             mistake(lines),
@@ -183,13 +205,58 @@ fn what_is_not_done_is_refused_by_its_key_never_ignored() {
             "{lines}"
         );
     }
-    for key in ["approvers", "escalate"] {
-        let lines = format!("permissions: {{rules: [{{tool: x, action: ask, {key}: {{}}}}]}}");
-        assert_eq!(
-            mistake(&lines),
-            format!("bundle.unsupported permissions.rules[0].{key}")
-        );
+    let target =
+        "permissions: {rules: [{tool: x, action: ask, escalate: [{after: 1m, to: {target: x}}]}]}";
+    assert_eq!(
+        mistake(target),
+        "bundle.unsupported permissions.rules[0].escalate[0].to.target"
+    );
+}
+
+/// S6.12: who decides is checked like all else, and stands in the canonical form only where it is said.
+#[test]
+fn s6_12_who_decides_is_read_and_checked() {
+    let rule = |more: &str| format!("permissions: {{rules: [{{tool: x, action: ask, {more}}}]}}");
+    for (more, mistaken) in [
+        (
+            "approvers: {}",
+            "bundle.missing_field permissions.rules[0].approvers",
+        ),
+        (
+            "approvers: {count: 0}",
+            "bundle.bad_number permissions.rules[0].approvers.count",
+        ),
+        (
+            "approvers: {group: A}",
+            "bundle.bad_name permissions.rules[0].approvers.group",
+        ),
+        (
+            "approvers: {exclude: [boss]}",
+            "bundle.unknown_value permissions.rules[0].approvers.exclude[0]",
+        ),
+        (
+            "escalate: [{after: 1h, to: {group: leads}}]",
+            "bundle.bad_duration permissions.rules[0].escalate",
+        ),
+    ] {
+        assert_eq!(mistake(&rule(more)), mistaken, "{more}");
     }
+    let allows = "permissions: {rules: [{tool: x, action: allow, approvers: {count: 2}}]}";
+    assert_eq!(
+        mistake(allows),
+        "bundle.unknown_field permissions.rules[0].approvers"
+    );
+    let parsed = Bundle::parse(&format!(
+        "name: a\n{}",
+        rule(
+            "approvers: {group: finance, count: 2, exclude: [writers, author]}, escalate: [{after: 20m, to: {group: b}}, {after: 10m, to: {group: a}}]"
+        )
+    ));
+    let text = parsed.unwrap().to_canonical_json();
+    assert!(
+        text.contains(r#""approvers":{"group":"finance","count":2,"exclude":["author","writers"]},"escalate":[{"after":"10m","to":{"group":"a"}},{"after":"20m","to":{"group":"b"}}]"#),
+        "{text}"
+    );
 }
 
 #[test]

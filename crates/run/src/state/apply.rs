@@ -14,9 +14,10 @@ use crate::chain::{Head, Recorded};
 use crate::digest::{CallDigest, Digest, Fingerprint};
 use crate::id::{CallId, PrincipalId, RunId};
 use crate::money::Money;
+use crate::quorum::CastVote;
 use crate::step::{
-    AssistantMessage, Cancelled, DenyCause, Step, ToolApproved, ToolBlocked, ToolCall, ToolDenied,
-    ToolResult, ToolStarted, TrustLowered, Usage, UserMessage,
+    AssistantMessage, Cancelled, DenyCause, Escalated, Step, ToolApproved, ToolBlocked, ToolCall,
+    ToolDenied, ToolResult, ToolStarted, TrustLowered, Usage, UserMessage, VoteCast,
 };
 use crate::time::Timestamp;
 
@@ -145,6 +146,8 @@ impl RunState {
             Step::AssistantMessage(message) => self.assistant_message(message)?,
             Step::ToolCall(call) => self.tool_call(call, at)?,
             Step::ToolBlocked(blocked) => self.tool_blocked(blocked, seq, at)?,
+            Step::VoteCast(vote) => self.vote_cast(&recorded.actor, vote, at)?,
+            Step::Escalated(escalated) => self.escalated(escalated)?,
             Step::ToolApproved(approved) => self.tool_approved(&recorded.actor, approved, at)?,
             Step::ToolDenied(denied) => self.tool_denied(&recorded.actor, denied, seq, at)?,
             Step::ToolStarted(started) => self.tool_started(started, seq)?,
@@ -243,7 +246,7 @@ impl RunState {
             self.keys
                 .insert((by.to_string(), key.key.clone()), key.clone());
         }
-        self.ended(End::Cancelled, at);
+        self.ended(End::Cancelled(actor.clone()), at);
     }
 
     fn ended(&mut self, end: End, at: Timestamp) {
@@ -348,6 +351,7 @@ impl RunState {
             clearance: None,
             approval: None,
             started_seq: None,
+            sent_by: None,
             child: None,
             untrusted_output: false,
             unknown: false,
@@ -370,8 +374,37 @@ impl RunState {
             requested_at: at,
             expires_at: step.expires_at,
             seq,
+            origins: step.origins.clone(),
+            quorum: step.quorum.clone(),
+            widened: Vec::new(),
+            votes: Vec::new(),
             outcome: None,
         });
+        Ok(())
+    }
+
+    fn vote_cast(&mut self, actor: &Actor, step: &VoteCast, at: Timestamp) -> Result<(), String> {
+        let by = person(actor).ok_or("a vote by nobody")?;
+        let call = self.call_in(&step.call, |phase| matches!(phase, Phase::Held))?;
+        if call.digest != step.digest {
+            return Err(format!("a vote on {} is bound to another call", step.call));
+        }
+        let approval = call.approval.as_mut().ok_or("a vote on no approval")?;
+        if approval.votes.iter().any(|vote| vote.by == by) {
+            return Err(format!("a second vote by {by}"));
+        }
+        approval.votes.push(CastVote {
+            by,
+            sealed: step.sealed,
+            at,
+        });
+        Ok(())
+    }
+
+    fn escalated(&mut self, step: &Escalated) -> Result<(), String> {
+        let call = self.call_in(&step.call, |phase| matches!(phase, Phase::Held))?;
+        let approval = call.approval.as_mut().ok_or("no approval was widened")?;
+        approval.widened.push(step.group.clone());
         Ok(())
     }
 
@@ -468,6 +501,7 @@ impl RunState {
             idempotent: step.idempotent,
         };
         call.started_seq.get_or_insert(seq);
+        call.sent_by = Some(step.worker.clone());
         call.untrusted_output = step.untrusted_output;
         self.secret_read |= step.sensitive_output;
         self.worker = Some(step.worker.clone());
@@ -513,7 +547,13 @@ impl RunState {
 
     /// Settles a call. If the model was told that it has no result, the result becomes a note.
     pub(super) fn finish(&mut self, id: &CallId, outcome: Outcome, seq: u64) -> Result<(), String> {
-        let call = self.call_in(id, |phase| !matches!(phase, Phase::Finished(_)))?;
+        let call = self
+            .call_mut(id)
+            .ok_or_else(|| format!("there is no {id}"))?;
+        // What was unknown may become known after all.
+        if call.is_finished() && !call.is_in_doubt() {
+            return Err(format!("{id} is in another phase"));
+        }
         call.phase = Phase::Finished(Finished { outcome, seq });
         if call.placeheld.is_some() {
             let id = call.id.clone();

@@ -1,5 +1,7 @@
 use crate::digest::{CallDigest, Digest, Fingerprint};
 use crate::id::{ApprovalId, CallId, PrincipalId, RunId, WorkerId};
+use crate::origin::ArgumentOrigin;
+use crate::quorum::{CastVote, Quorum};
 use crate::step::{DenyCause, ToolOutcome, Trust};
 use crate::time::Timestamp;
 
@@ -102,8 +104,24 @@ pub struct HeldCall {
     pub expires_at: Timestamp,
     /// Sequence number of the step that held it.
     pub seq: u64,
+    /// Where each value of the arguments came from.
+    pub origins: Vec<ArgumentOrigin>,
+    /// What it takes to approve it.
+    pub quorum: Quorum,
+    /// Groups that may decide as well by now.
+    pub widened: Vec<String>,
+    /// Approvals that were cast and do not decide it yet, in their order.
+    pub votes: Vec<CastVote>,
     /// How it was decided or closed, once it was.
     pub outcome: Option<ApprovalOutcome>,
+}
+
+impl HeldCall {
+    /// When the next group is let in, if there is one more.
+    pub fn escalates_at(&self) -> Option<Timestamp> {
+        let next = self.quorum.escalate.get(self.widened.len())?;
+        Some(self.requested_at.plus_micros(next.after_micros))
+    }
 }
 
 /// How an approval was decided or closed.
@@ -189,6 +207,8 @@ pub struct Call {
     pub approval: Option<HeldCall>,
     /// Sequence number of the step that first started it.
     pub started_seq: Option<u64>,
+    /// The worker that sent it last.
+    pub sent_by: Option<WorkerId>,
     /// The run that it became, if it is one of `start_agent` that was let through.
     pub child: Option<Child>,
     /// Whether its result may be an outsider's words, once it was started (S5.8).
@@ -213,6 +233,26 @@ impl Call {
     /// Whether it has its one result.
     pub fn is_finished(&self) -> bool {
         matches!(self.phase, Phase::Finished(_))
+    }
+
+    /// Whether it was sent and nobody knows what came of it (S4.5).
+    pub(crate) fn is_in_doubt(&self) -> bool {
+        match &self.phase {
+            Phase::Finished(finished) => matches!(
+                finished.outcome,
+                Outcome::Result {
+                    outcome: ToolOutcome::Unknown,
+                    ..
+                }
+            ),
+            Phase::Proposed
+            | Phase::Held
+            | Phase::Asked
+            | Phase::Cleared
+            | Phase::Started { .. }
+            | Phase::Delegated
+            | Phase::Unknown { .. } => self.unknown,
+        }
     }
 
     /// What stands for its result in a request that is made now.
@@ -247,6 +287,7 @@ impl Call {
                         | ToolOutcome::InvalidArguments
                         | ToolOutcome::PermissionDenied
                         | ToolOutcome::Mismatch
+                        | ToolOutcome::Unknown
                         | ToolOutcome::Unreachable,
                     ..
                 }

@@ -26,6 +26,7 @@ mod refusal;
 
 use std::collections::BTreeMap;
 
+use crate::actor::Actor;
 use crate::chain::Head;
 use crate::id::{ApprovalId, CallId, PrincipalId, RunId, ToolSetId, WorkerId};
 use crate::limits;
@@ -40,8 +41,8 @@ pub use call::{
 pub use compact::Brief;
 pub(crate) use compact::SMALL_RESULT;
 pub use decide::{
-    Answer, ChildEnd, Decision, DecisionItem, Input, Judgement, ModelFailure, NewChild, Proposed,
-    Response, Ruling, Start, Target, ToolOutput,
+    Answer, Ballot, ChildEnd, Decision, DecisionItem, Input, Judgement, ModelFailure, NewChild,
+    Proposed, Response, Ruling, Start, Target, ToolOutput,
 };
 pub use next::{Effect, Next, WaitFor};
 pub use refusal::Refusal;
@@ -109,9 +110,13 @@ impl Status {
 /// How a run ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum End {
-    Completed { output: String, ended_by: EndedBy },
+    Completed {
+        output: String,
+        ended_by: EndedBy,
+    },
     Failed(Failed),
-    Cancelled,
+    /// By whom.
+    Cancelled(Actor),
 }
 
 /// One entry of the conversation; the results of an answer's calls are read from the calls.
@@ -315,7 +320,7 @@ impl RunState {
     pub fn output(&self) -> Option<&str> {
         match &self.end {
             Some(End::Completed { output, .. }) => Some(output),
-            Some(End::Failed(_) | End::Cancelled) | None => None,
+            Some(End::Failed(_) | End::Cancelled(_)) | None => None,
         }
     }
 
@@ -323,7 +328,15 @@ impl RunState {
     pub fn failure(&self) -> Option<&Failed> {
         match &self.end {
             Some(End::Failed(failed)) => Some(failed),
-            Some(End::Completed { .. } | End::Cancelled) | None => None,
+            Some(End::Completed { .. } | End::Cancelled(_)) | None => None,
+        }
+    }
+
+    /// Who cancelled it, if somebody did.
+    pub fn cancelled_by(&self) -> Option<&Actor> {
+        match &self.end {
+            Some(End::Cancelled(by)) => Some(by),
+            Some(End::Completed { .. } | End::Failed(_)) | None => None,
         }
     }
 
@@ -332,7 +345,7 @@ impl RunState {
         self.end.as_ref().map(|end| match end {
             End::Completed { ended_by, .. } => *ended_by,
             End::Failed(_) => EndedBy::Error,
-            End::Cancelled => EndedBy::Cancelled,
+            End::Cancelled(_) => EndedBy::Cancelled,
         })
     }
 
@@ -348,7 +361,7 @@ impl RunState {
         match &self.end {
             Some(End::Completed { .. }) => Status::Completed,
             Some(End::Failed(_)) => Status::Failed,
-            Some(End::Cancelled) => Status::Cancelled,
+            Some(End::Cancelled(_)) => Status::Cancelled,
             None if !self.begun => Status::Pending,
             None => match self.next() {
                 Next::Wait(WaitFor::Approval { .. }) => Status::AwaitingApproval,

@@ -48,6 +48,18 @@ pub enum Refusal {
         "you asked for this run, so another person has to decide it: make a token for one with `sayso token create --name NAME --scope approver`"
     )]
     OwnRequest,
+    /// The rule that asked bars this person (S6.12).
+    #[error("whoever {0} cannot decide this; another approver has to")]
+    Excluded(&'static str),
+    /// The rule that asked leaves it to a group (S6.12).
+    #[error("members of the group `{0}` decide this; `sayso group add {0} NAME` adds one")]
+    NotInGroup(String),
+    /// One vote a principal, and it is final (S6.12).
+    #[error("you have approved {0} already, and a vote is final")]
+    VotedBefore(ApprovalId),
+    /// What was said with an earlier vote is missing, or is not what was sealed (S6.12).
+    #[error("what was said with an earlier vote on {0} is not what was sealed: nothing is decided")]
+    BrokenVote(ApprovalId),
     /// The same idempotency key was used with other content.
     #[error("the idempotency key `{0}` was used before with other content")]
     KeyReused(String),
@@ -94,6 +106,10 @@ impl Refusal {
             Refusal::AlreadyDecided { .. } => "approval.already_decided",
             Refusal::Expired { .. } => "approval.expired",
             Refusal::OwnRequest => "approval.own_request",
+            Refusal::Excluded(_) => "approval.excluded",
+            Refusal::NotInGroup(_) => "approval.not_in_group",
+            Refusal::VotedBefore(_) => "approval.voted_before",
+            Refusal::BrokenVote(_) => "approval.broken_vote",
             Refusal::KeyReused(_) => "request.key_reused",
             Refusal::SeenMissing => "approval.seen_missing",
             Refusal::Empty => "request.empty",

@@ -380,6 +380,7 @@ impl World {
             .zip(rulings.iter().cycle())
             .map(|(call, ruling)| Judgement {
                 call: call.clone(),
+                shown: None,
                 ruling: match ruling {
                     0 | 1 => Ruling::Allow {
                         rule: "rules#0".into(),
@@ -399,6 +400,8 @@ impl World {
                     3 | 4 => Ruling::Ask {
                         rule: "default".into(),
                         reason: "because".into(),
+                        quorum: sayso_run::Quorum::default(),
+                        origins: Vec::new(),
                     },
                     5 => Ruling::Deny {
                         rule: "rules#1".into(),
@@ -575,6 +578,7 @@ impl World {
             goes_on,
             seen,
             idempotency: None,
+            ballot: sayso_run::Ballot::default(),
         }))
     }
 }

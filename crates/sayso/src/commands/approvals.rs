@@ -39,6 +39,7 @@ async fn ls(context: &Context, args: ListApprovalsArgs) -> Result<Exit, Failure>
         agent: args.agent.unwrap_or_default(),
         tool: args.tool.unwrap_or_default(),
         requester: args.requester.unwrap_or_default(),
+        group: args.group.unwrap_or_default(),
         decided_by: args.decided_by.unwrap_or_default(),
         ..v1::ListApprovalsRequest::default()
     };

@@ -25,6 +25,11 @@ pub(crate) fn file(path: &Path) -> Result<String, Failure> {
     Ok(text.with_context(|| format!("{} cannot be read", path.display()))?)
 }
 
+/// All of standard input.
+pub(crate) fn piped() -> Result<String, Failure> {
+    Ok(stdin()?)
+}
+
 fn stdin() -> anyhow::Result<String> {
     let mut text = String::new();
     let read = io::stdin().lock().read_to_string(&mut text);

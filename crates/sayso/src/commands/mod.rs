@@ -7,6 +7,8 @@ mod decide;
 mod deploy;
 mod doctor;
 mod export;
+mod feedback;
+mod groups;
 mod init;
 pub(crate) mod input;
 mod list;
@@ -18,6 +20,7 @@ mod roles;
 mod run;
 mod runs;
 mod schema;
+mod secrets;
 mod tokens;
 mod watch;
 
@@ -72,6 +75,9 @@ pub(crate) async fn run(cli: Cli, output: Output) -> Result<Exit, Failure> {
         Command::Logs(args) => logs::run(&context, &args).await,
         Command::Agents(command) => agents::run(&context, command).await,
         Command::Budget(command) => budget::run(&context, command).await,
+        Command::Group(command) => groups::run(&context, command).await,
+        Command::Feedback(command) => feedback::run(&context, command).await,
+        Command::Secret(command) => secrets::run(&context, command).await,
         Command::Pause(args) => pause::pause(&context, args).await,
         Command::Resume(args) => pause::resume(&context, args).await,
         Command::Role(command) => roles::run(&context, command).await,

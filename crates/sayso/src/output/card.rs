@@ -13,6 +13,51 @@ use super::{Output, time, visible};
 /// How much of the arguments is shown; the rest is counted, and `--json` has all of it.
 const ARGUMENT_BYTES: usize = 16 * 1024;
 
+/// How many values have their origin told.
+const ORIGINS: usize = 24;
+
+/// Where a value came from, in a phrase (S6.3).
+fn origin_of(origin: &v1::ArgumentOrigin) -> String {
+    let at = || {
+        format!(
+            "{} ({})",
+            visible::line(&origin.tool),
+            visible::line(&origin.call_id)
+        )
+    };
+    let from = match origin.from() {
+        v1::OriginKind::Person => "from a person".to_owned(),
+        v1::OriginKind::Task => "from the task".to_owned(),
+        v1::OriginKind::OwnAddress => "the requester's own address".to_owned(),
+        v1::OriginKind::Own => format!("made by {}", at()),
+        v1::OriginKind::Trusted => format!("from {}", at()),
+        v1::OriginKind::Untrusted => format!("from {}, which outsiders may write", at()),
+        v1::OriginKind::Model => "written by the model".to_owned(),
+        v1::OriginKind::Unspecified => "unknown".to_owned(),
+    };
+    format!("{}  {from}", visible::line(&origin.pointer))
+}
+
+/// How the call differs from the one that was approved before it.
+fn differences(before: &v1::ApprovedBefore) -> Vec<String> {
+    let id = visible::line(&before.approval_id);
+    if before.changes.is_empty() {
+        return vec![format!("the same arguments as {id}, which was approved")];
+    }
+    let mut lines = vec![format!("unlike {id}, which was approved:")];
+    lines.extend(before.changes.iter().take(ORIGINS).map(|change| {
+        let value =
+            |value: &Option<String>| value.as_deref().map_or("nothing".into(), visible::line);
+        format!(
+            "  {} {} -> {}",
+            visible::line(&change.pointer),
+            value(&change.before),
+            value(&change.after)
+        )
+    }));
+    lines
+}
+
 fn tone(status: ApprovalStatus) -> Tone {
     match status {
         ApprovalStatus::Pending => Tone::Waits,
@@ -70,6 +115,18 @@ pub(crate) fn card(approval: &v1::Approval, output: &Output) -> String {
         "arguments",
         visible::cut_block(&approval.args_json, ARGUMENT_BYTES),
     );
+    for origin in approval.origins.iter().take(ORIGINS) {
+        add("value", origin_of(origin));
+    }
+    if approval.origins.len() > ORIGINS {
+        let more = approval.origins.len() - ORIGINS;
+        add("value", format!("{more} more: --json has all of them"));
+    }
+    if let Some(before) = &approval.approved_before {
+        for line in differences(before) {
+            add("before", line);
+        }
+    }
     add("task", visible::cut_block(&approval.task_input, 1000));
     add(
         "asked by",
@@ -99,6 +156,10 @@ pub(crate) fn card(approval: &v1::Approval, output: &Output) -> String {
             visible::line(&approval.rule)
         ),
     );
+    if let Some(deciders) = &approval.deciders {
+        add("decide", who_decides(deciders));
+    }
+    add("bound to", visible::line(&approval.digest));
     if status == ApprovalStatus::Pending {
         let expires = time::second(approval.expires_at.as_ref());
         add("expires", format!("{expires}; then it counts as denied"));
@@ -108,6 +169,30 @@ pub(crate) fn card(approval: &v1::Approval, output: &Output) -> String {
             add("reason", visible::block(reason));
         }
         add("call", approval.action_status().word().replace('_', " "));
+    }
+    text
+}
+
+/// Who may decide, how many it takes, and how far it is.
+fn who_decides(deciders: &v1::Deciders) -> String {
+    let mut groups: Vec<&str> = Vec::new();
+    groups.extend(Some(deciders.group.as_str()).filter(|group| !group.is_empty()));
+    groups.extend(deciders.escalated_to.iter().map(String::as_str));
+    let who = match groups[..] {
+        [] => "whoever may approve".to_owned(),
+        _ => visible::line(&groups.join(", ")),
+    };
+    let mut text = format!("{} of {who}", deciders.needed);
+    let barred = [
+        (deciders.author_excluded, "whoever deployed the agent"),
+        (deciders.writers_excluded, "whoever wrote into the run"),
+    ];
+    for (_, barred) in barred.iter().filter(|(is, _)| *is) {
+        text.push_str(&format!(", not {barred}"));
+    }
+    if !deciders.voters.is_empty() {
+        let voters = visible::line(&deciders.voters.join(", "));
+        text.push_str(&format!("; approved by {voters} so far"));
     }
     text
 }
@@ -131,6 +216,17 @@ pub(crate) fn outcome(outcome: &v1::DecisionOutcome, output: &Output) -> String 
         v1::Verdict::Deny => ("denied", Tone::Bad),
         v1::Verdict::Unspecified => ("decided", Tone::Faint),
     };
+    if outcome.votes < outcome.votes_needed && outcome.decided_by.is_empty() {
+        return format!(
+            "{} {}  {} ({}), {} of {} have approved it",
+            output.style.paint(Tone::Waits, "voted"),
+            visible::line(&outcome.approval_id),
+            visible::line(&outcome.tool),
+            visible::line(&outcome.call_id),
+            outcome.votes,
+            outcome.votes_needed,
+        );
+    }
     let mut text = format!(
         "{} {}  {} ({}), by {}",
         output.style.paint(tone, word),
@@ -188,6 +284,12 @@ mod tests {
             reason: "Sending mail is asked for.".into(),
             trust: v1::Trust::Trusted.into(),
             status: ApprovalStatus::Pending.into(),
+            digest: "0a1b".into(),
+            origins: vec![v1::ArgumentOrigin {
+                pointer: "/to".into(),
+                from: v1::OriginKind::Model.into(),
+                ..v1::ArgumentOrigin::default()
+            }],
             ..v1::Approval::default()
         };
         assert_eq!(
@@ -197,10 +299,12 @@ apr_1  pending
   harmless test⟨line⟩  tool       mail.read
   tool       mail.send
   arguments  {\"to\":\"x⟨U+200B⟩@evil\",\"body\":\"a⟨400 blanks⟩b\"}
+  value      /to  written by the model
   task       Send it⟨U+202E⟩
   asked by   ann (trusted)
   run        run_1 of mailer, call_1_1
   why        Sending mail is asked for. (rules#1)
+  bound to   0a1b
   expires    -; then it counts as denied"
         );
     }

@@ -86,6 +86,21 @@ impl Teller {
                 Some(Tone::Waits),
                 format!("a person decides: {}", visible::line(&waits.summary)),
             ),
+            Step::VoteCast(vote) => said(
+                Some(Tone::Waits),
+                format!(
+                    "{actor} voted to approve {}; more are needed",
+                    self.call(&vote.call)
+                ),
+            ),
+            Step::Escalated(escalated) => said(
+                Some(Tone::Waits),
+                format!(
+                    "nobody has decided {}: {} may decide as well",
+                    self.call(&escalated.call),
+                    visible::line(&escalated.group)
+                ),
+            ),
             Step::ToolApproved(approved) => {
                 let text = format!("{} is approved by {actor}", self.call(&approved.call));
                 said(
@@ -273,6 +288,7 @@ impl Teller {
                 (Tone::Bad, "did not run: the role does not permit it")
             }
             ToolOutcome::Mismatch => (Tone::Bad, "did not run: it is not what was approved"),
+            ToolOutcome::Unknown => (Tone::Bad, "may have taken effect, or not"),
             ToolOutcome::Unreachable => (Tone::Bad, "did not run: it could not be reached"),
         };
         let mut text = format!("{} {outcome}", self.call(&result.call));

@@ -150,6 +150,8 @@ fn answer(step: &v1::RunStep) -> Option<String> {
         | Step::ToolCall(_)
         | Step::ToolBlocked(_)
         | Step::AwaitingApproval(_)
+        | Step::VoteCast(_)
+        | Step::Escalated(_)
         | Step::ToolApproved(_)
         | Step::ToolDenied(_)
         | Step::ToolStarted(_)

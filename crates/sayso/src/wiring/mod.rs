@@ -2,6 +2,7 @@
 
 mod adapters;
 mod models;
+mod secrets;
 mod services;
 mod storage;
 pub(crate) mod tokens;

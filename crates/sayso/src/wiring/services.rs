@@ -17,6 +17,7 @@ use sayso_service::internal::SignInternal;
 use sayso_service::peer::Peer;
 use sayso_tools::{Toolbox, ToolboxSettings};
 
+use super::secrets::{SecretStorage, secret_keys};
 use super::storage::ToolStorage;
 use super::{Adapters, chain_keys, models};
 
@@ -62,6 +63,7 @@ impl Services {
             config: GatewayConfig {
                 secrets: self.config.notify.secrets.clone(),
                 names: self.gateway_names(),
+                secret_keys: secret_keys(&self.config),
                 ..GatewayConfig::default()
             },
         };
@@ -105,10 +107,13 @@ impl Services {
 
     pub(crate) fn notifier(&self, public: SocketAddr) -> anyhow::Result<Notifier> {
         let Adapters { store, bus, .. } = self.adapters.clone();
-        let config = NotifierConfig::new(
-            format!("http://{public}"),
-            self.config.notify.secrets.clone(),
-        );
+        let config = NotifierConfig {
+            secret_keys: secret_keys(&self.config),
+            ..NotifierConfig::new(
+                format!("http://{public}"),
+                self.config.notify.secrets.clone(),
+            )
+        };
         Notifier::build(store, bus, config).context("the notifier cannot be built")
     }
 
@@ -119,7 +124,13 @@ impl Services {
             max_calls: usize::try_from(self.config.executor.tool_concurrency).unwrap_or(usize::MAX),
             ..ToolboxSettings::default()
         };
-        Arc::new(Toolbox::new(&settings, Arc::clone(&storage) as _, storage))
+        let secrets = SecretStorage::new(self.adapters.store.clone(), &self.config);
+        Arc::new(Toolbox::new(
+            &settings,
+            Arc::clone(&storage) as _,
+            storage,
+            Arc::new(secrets),
+        ))
     }
 
     pub(crate) fn executor(

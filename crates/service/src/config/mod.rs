@@ -31,7 +31,7 @@ pub use secret::{Key, KeyFileError, Secret, SecretError, SecretSource};
 pub use section::{ConfigErrors, ConfigProblem};
 pub use shape::{
     Chain, Cluster, Config, Database, Endpoints, Executor, Limits, LogFormat, Mcp, Model, Nats,
-    NatsLogin, Need, Notify, Provider, Services, Telemetry,
+    NatsLogin, Need, Notify, Provider, Secrets, Services, Telemetry,
 };
 pub use values::{Address, ByteSize, HostName};
 
@@ -70,13 +70,14 @@ impl Config {
 
     /// The configuration of everything in one process with its data under
     /// `data_dir` (`S10.1`): like [`Config::load`], with a SQLite database in
-    /// that folder, a cluster key that lives as long as the process and a chain
-    /// key in `data_dir/chain.key` (made at the first start, mode 0600), unless
-    /// the file or the variables say otherwise. The folder must exist.
+    /// that folder, a cluster key that lives as long as the process and, in
+    /// `data_dir/chain.key` and `data_dir/secrets.key`, a chain key and a key of
+    /// stored secrets (made at the first start, mode 0600), unless the file or
+    /// the variables say otherwise. The folder must exist.
     ///
     /// # Errors
     ///
-    /// Every mistake found, by key; a chain key that cannot be read or made.
+    /// Every mistake found, by key; a key file that cannot be read or made.
     pub fn embedded(data_dir: &Path, path: Option<&Path>) -> Result<Config, ConfigErrors> {
         Config::embedded_with(data_dir, path, layers::process_variables())
     }
@@ -92,12 +93,15 @@ impl Config {
             variables,
         })?;
         config.cluster.key.get_or_insert_with(Key::generate);
-        if config.chain.key.is_none() {
-            let file = data_dir.join("chain.key");
-            let key = Key::load_or_create(&file)
-                .map_err(|error| ConfigErrors::one("chain.key_file", error.to_string()))?;
-            config.chain.key = Some(key);
-        }
+        let kept = |key: &mut Option<Key>, name: &str, file: &str| {
+            if key.is_none() {
+                let made = Key::load_or_create(&data_dir.join(file));
+                *key = Some(made.map_err(|error| ConfigErrors::one(name, error.to_string()))?);
+            }
+            Ok(())
+        };
+        kept(&mut config.chain.key, "chain.key_file", "chain.key")?;
+        kept(&mut config.secrets.key, "secrets.key_file", "secrets.key")?;
         Ok(config)
     }
 }

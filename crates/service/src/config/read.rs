@@ -10,7 +10,7 @@ use super::secret::{Key, Secret, SecretSource};
 use super::section::{self, ConfigErrors, Given, Section, Setting};
 use super::shape::{
     Chain, Cluster, Config, Database, Endpoints, Executor, Limits, LogFormat, Mcp, Model, Nats,
-    NatsLogin, Notify, Provider, Services, Telemetry,
+    NatsLogin, Notify, Provider, Secrets, Services, Telemetry,
 };
 
 /// Where a model is when its entry does not say, by provider.
@@ -41,6 +41,7 @@ pub(super) fn config(layers: Layers<'_>) -> Result<Config, ConfigErrors> {
             key: key(s),
             key_id: s.required("key_id"),
         }),
+        secrets: top.section("secrets", secrets),
         executor: top.section("executor", |s| Executor {
             name: s.optional("name"),
             concurrency: s.required("concurrency"),
@@ -91,14 +92,49 @@ fn key(section: &mut Section<'_>) -> Option<Key> {
             None
         }
         (None, Some(file)) => Key::load(&file)
-            .map_err(|error| {
-                let cause = std::error::Error::source(&error);
-                let cause = cause.map(|c| format!(": {c}")).unwrap_or_default();
-                section.note("key_file", format!("{error}{cause}"));
-            })
+            .map_err(|error| section.note("key_file", format!("{error}{}", cause(&error))))
             .ok(),
         (given, None) => given,
     }
+}
+
+fn secrets(section: &mut Section<'_>) -> Secrets {
+    let command: Option<Vec<String>> = section.optional("key_command");
+    let given = key(section);
+    if given.is_some() && command.is_some() {
+        section.note(
+            "key_command",
+            "is set beside another key: keep one of the three",
+        );
+    }
+    let said = given.is_none().then_some(command).flatten();
+    let printed = said.and_then(|command| {
+        let printed = Key::printed_by(&command);
+        printed
+            .map_err(|error| section.note("key_command", format!("{error}{}", cause(&error))))
+            .ok()
+    });
+    let files: Vec<PathBuf> = section.optional("previous_key_files").unwrap_or_default();
+    let previous = files.iter().filter_map(|file| {
+        let loaded = Key::load(file);
+        loaded
+            .map_err(|error| {
+                section.note("previous_key_files", format!("{error}{}", cause(&error)));
+            })
+            .ok()
+    });
+    let previous = previous.collect();
+    Secrets {
+        key: given.or(printed),
+        previous,
+        redact: section.optional("redact").unwrap_or_default(),
+    }
+}
+
+/// What an error says of its cause.
+fn cause(error: &dyn std::error::Error) -> String {
+    let cause = error.source();
+    cause.map(|cause| format!(": {cause}")).unwrap_or_default()
 }
 
 fn nats(section: &mut Section<'_>) -> Option<Nats> {

@@ -83,7 +83,43 @@ pub enum KeyFileError {
     Content(PathBuf),
 }
 
+/// A command that gives no key.
+#[derive(Debug, thiserror::Error)]
+pub enum KeyCommandError {
+    /// It cannot be started.
+    #[error("`{0}` cannot be run")]
+    Run(String, #[source] std::io::Error),
+    /// It ended with a failure.
+    #[error("`{0}` ended with {1}")]
+    Failed(String, std::process::ExitStatus),
+    /// It printed something else.
+    #[error("`{0}` must print 32 bytes as 64 hex digits")]
+    Content(String),
+}
+
 impl Key {
+    /// The key that a command prints: 64 hex digits, white space around them ignored. What it says
+    /// on standard error goes to ours.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be run, fails, or prints something else.
+    pub fn printed_by(command: &[String]) -> Result<Key, KeyCommandError> {
+        let (program, arguments) = command.split_first().expect("a list names at least one");
+        let output = std::process::Command::new(program)
+            .args(arguments)
+            .stdin(std::process::Stdio::null())
+            .stderr(std::process::Stdio::inherit())
+            .output()
+            .map_err(|error| KeyCommandError::Run(program.clone(), error))?;
+        if !output.status.success() {
+            return Err(KeyCommandError::Failed(program.clone(), output.status));
+        }
+        let printed = std::str::from_utf8(&output.stdout).ok();
+        let key = printed.and_then(Key::from_hex);
+        key.ok_or_else(|| KeyCommandError::Content(program.clone()))
+    }
+
     /// A key of these bytes.
     pub fn new(bytes: [u8; 32]) -> Key {
         Key(bytes)

@@ -24,6 +24,8 @@ pub struct Config {
     pub cluster: Cluster,
     /// What makes timelines unforgeable.
     pub chain: Chain,
+    /// What seals stored secrets, and what is redacted.
+    pub secrets: Secrets,
     /// How much an executor does at once.
     pub executor: Executor,
     /// Models by name.
@@ -172,6 +174,17 @@ pub struct Chain {
     pub key: Option<Key>,
     /// The name under which hashes remember their key.
     pub key_id: String,
+}
+
+/// What seals stored secrets, and what is redacted (S3.10).
+#[derive(Clone, Debug)]
+pub struct Secrets {
+    /// The key that seals; none if nothing can be stored.
+    pub key: Option<Key>,
+    /// Keys that sealed before, and still open.
+    pub previous: Vec<Key>,
+    /// Names under which values are redacted, beside those that every installation has.
+    pub redact: Vec<String>,
 }
 
 /// How much an executor does at once.

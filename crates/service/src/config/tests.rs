@@ -420,3 +420,50 @@ fn durations_and_sizes_read_as_written() {
         assert_eq!(keys(&mistakes), ["grace"], "{bad}");
     }
 }
+
+/// S3.10: the key of secrets comes from one place, a command too; what it says wrong is told.
+#[test]
+fn s3_10_the_key_of_secrets_comes_from_one_place() {
+    let printed = format!("secrets: {{key_command: [echo, '{HEX}'], redact: [pin, Kundennummer]}}");
+    let config = Given::file(&printed).read().expect("a key");
+    assert!(config.secrets.key.is_some());
+    assert_eq!(config.secrets.redact, ["pin", "Kundennummer"]);
+    let given = Given::file("").variable("SAYSO_SECRETS__KEY", HEX);
+    assert_eq!(given.read().expect("a key").secrets.key, config.secrets.key);
+    for (text, key) in [
+        (
+            format!("secrets: {{key: '{HEX}', key_command: [echo, x]}}"),
+            "secrets.key_command",
+        ),
+        (
+            "secrets: {key_command: [echo, short]}".to_owned(),
+            "secrets.key_command",
+        ),
+        (
+            "secrets: {key_command: ['false']}".to_owned(),
+            "secrets.key_command",
+        ),
+        (
+            "secrets: {key_command: [/nowhere/at/all]}".to_owned(),
+            "secrets.key_command",
+        ),
+        (
+            "secrets: {previous_key_files: [gone.key]}".to_owned(),
+            "secrets.previous_key_files",
+        ),
+    ] {
+        assert_eq!(keys(&Given::file(&text).mistakes()), [key], "{text}");
+    }
+}
+
+/// S3.10, S10.1: `up` makes a key for secrets in its folder, readable by its owner alone, and keeps it.
+#[test]
+fn s3_10_up_keeps_a_key_of_secrets_in_its_folder() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let read = || Config::embedded_with(folder.path(), None, Vec::new()).expect("valid");
+    let first = read().secrets.key.expect("made");
+    assert_eq!(read().secrets.key, Some(first));
+    let file = std::fs::metadata(folder.path().join("secrets.key")).expect("kept");
+    let mode = std::os::unix::fs::PermissionsExt::mode(&file.permissions());
+    assert_eq!(mode & 0o777, 0o600);
+}

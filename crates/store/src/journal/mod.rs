@@ -23,6 +23,7 @@
 //! that conflicts, the look is repeated, since what it conflicts with may be itself.
 
 mod check;
+mod deciders;
 pub(crate) mod lease;
 mod postgres;
 mod settle;

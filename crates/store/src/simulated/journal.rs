@@ -222,6 +222,16 @@ impl Journal {
             .with(|tables, _| tables.late_parents(limit as usize)))
     }
 
+    /// Runs that have ended with calls under way whose worker is marked dead.
+    ///
+    /// # Errors
+    ///
+    /// As every question.
+    pub async fn lost(&self, limit: u32) -> Result<Vec<RunRef>, Away> {
+        self.ask().await?;
+        Ok(self.disk.with(|tables, _| tables.lost(limit as usize)))
+    }
+
     /// Live runs whose parent has ended.
     ///
     /// # Errors

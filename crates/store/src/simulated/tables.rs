@@ -312,6 +312,8 @@ impl Tables {
             stored.decision_reason.clone_from(&approval.decision_reason);
             stored.closed_cause = approval.closed_cause;
             stored.action_status = approval.action_status;
+            stored.deciders.clone_from(&approval.deciders);
+            stored.escalates_at = approval.escalates_at;
         }
         run.epoch
     }
@@ -378,6 +380,16 @@ impl Tables {
         let late =
             parents.filter(|run| matches!(run.row.status, Status::Completed | Status::Cancelled));
         late.take(limit).map(reference).collect()
+    }
+
+    /// Runs that have ended with calls under way whose worker is marked dead.
+    pub(super) fn lost(&self, limit: usize) -> Vec<RunRef> {
+        let ended = self
+            .runs
+            .values()
+            .filter(|run| run.row.ended_at.is_some() && run.row.open_calls && run.worker.is_some());
+        let lost = ended.filter(|run| self.free(run));
+        lost.take(limit).map(reference).collect()
     }
 
     /// Live runs whose parent has ended.
@@ -499,8 +511,10 @@ impl Tables {
     }
 
     pub(super) fn expired(&self, now: Timestamp, limit: usize) -> Vec<RunRef> {
-        let due =
-            |row: &&ApprovalRow| row.status == ApprovalStatus::Pending && row.expires_at <= now;
+        let due = |row: &&ApprovalRow| {
+            let widens = row.escalates_at.is_some_and(|at| at <= now);
+            row.status == ApprovalStatus::Pending && (row.expires_at <= now || widens)
+        };
         self.sorted(limit, |run| {
             let mut approvals = run.approvals.values();
             approvals.find(due).map(|row| row.expires_at)

@@ -24,6 +24,7 @@ mod leases;
 mod lists;
 mod marks;
 mod repositories;
+mod secrets;
 mod spending;
 mod ticks;
 mod unclear;

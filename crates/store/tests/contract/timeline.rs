@@ -228,6 +228,9 @@ impl Timeline {
             decision_reason: None,
             closed_cause: None,
             action_status: ActionStatus::PendingReview,
+            origins: Vec::new(),
+            deciders: None,
+            escalates_at: None,
         }
     }
 

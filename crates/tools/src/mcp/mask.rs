@@ -4,7 +4,7 @@
 const SHORTEST: usize = 4;
 
 /// What stands in for a value.
-const HIDDEN: &str = "[hidden]";
+const HIDDEN: &str = sayso_rules::redact::MASK;
 
 /// The values that a bundle gives to a server: its environment and its headers.
 #[derive(Clone, Default)]
@@ -53,7 +53,7 @@ mod tests {
         let mask = Mask::of(&values);
         assert_eq!(
             mask.hide("got `Bearer s3cr3t-token` and s3cr3t-token, 1 time"),
-            "got `[hidden]` and [hidden], 1 time"
+            "got `[redacted]` and [redacted], 1 time"
         );
     }
 }

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use sayso_run::{AgentName, Namespace, RevisionId, RunId};
+use sayso_run::{AgentName, Digest, Namespace, RevisionId, RunId};
 use thiserror::Error;
 use tokio_util::sync::CancellationToken;
 
@@ -26,6 +26,8 @@ pub(crate) struct Key {
     pub(crate) server: String,
     /// Set where each run has its own (`perRun: true`).
     pub(crate) run: Option<RunId>,
+    /// Of the secrets that the server was given: with others it is started anew.
+    pub(crate) secrets: Option<Digest>,
 }
 
 /// A server cannot be reached, or does not answer as MCP says.
@@ -37,7 +39,7 @@ pub(crate) struct ConnectError {
 }
 
 impl ConnectError {
-    pub(super) fn new(server: &str, why: &str) -> Self {
+    pub(crate) fn new(server: &str, why: &str) -> Self {
         Self {
             server: server.to_owned(),
             why: why.to_owned(),

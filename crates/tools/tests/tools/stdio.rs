@@ -463,7 +463,7 @@ async fn the_environment_is_the_bundles_and_stays_secret() {
         world::SERVER
     ));
     let error = world.list_error().await;
-    assert_says(&error, &["TOKEN=[hidden]", "PATH="]);
+    assert_says(&error, &["TOKEN=[redacted]", "PATH="]);
     assert!(!error.contains("s3cr3t"), "{error}");
     assert!(!error.contains("CARGO"), "{error}");
 }
@@ -483,6 +483,7 @@ async fn a_set_that_cannot_be_stored_is_not_listed() {
         &settings(),
         world.memory.clone(),
         world.memory.clone(),
+        Arc::new(sayso_tools::NoSecrets),
     ));
     assert_eq!(*other.toolbox.stored(&set.id).await.unwrap(), *set);
     // What is stored under a wrong id is refused.

@@ -104,7 +104,12 @@ impl World {
 
     pub(crate) fn with(lines: &str, settings: &ToolboxSettings) -> Self {
         let memory = Arc::new(Memory::default());
-        let toolbox = Toolbox::new(settings, memory.clone(), memory.clone());
+        let toolbox = Toolbox::new(
+            settings,
+            memory.clone(),
+            memory.clone(),
+            Arc::new(sayso_tools::NoSecrets),
+        );
         Self {
             toolbox: Arc::new(toolbox),
             memory,

@@ -121,6 +121,8 @@ impl ApprovalChange {
             | Step::AssistantMessage(_)
             | Step::ToolCall(_)
             | Step::AwaitingApproval(_)
+            | Step::VoteCast(_)
+            | Step::Escalated(_)
             | Step::ToolStarted(_)
             | Step::TrustLowered(_)
             | Step::TakenOver(_)

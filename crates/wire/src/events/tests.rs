@@ -61,6 +61,7 @@ impl Fixture {
             reason: Some("no".into()),
             rule: None,
             goes_on: false,
+            votes: Vec::new(),
         })
     }
 }
@@ -222,6 +223,8 @@ fn approvals_are_told_of_when_they_change() {
         reason: "it pays out".into(),
         summary: "Refund 5".into(),
         expires_at: Timestamp::from_micros(9),
+        quorum: sayso_run::Quorum::default(),
+        origins: Vec::new(),
     });
     let approved = Step::ToolApproved(ToolApproved {
         call: call_id,
@@ -229,6 +232,7 @@ fn approvals_are_told_of_when_they_change() {
         digest,
         reason: None,
         goes_on: false,
+        votes: Vec::new(),
     });
     let cases = [
         (blocked, ApprovalChange::Requested),

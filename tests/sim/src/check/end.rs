@@ -17,7 +17,7 @@ impl Checker {
             && self.results(world).is_ok()
             && world.disk.look(|tables| {
                 let mut runs = tables.runs.values();
-                runs.all(|run| run.published == run.row.seq)
+                runs.all(|run| run.published == run.row.seq && !run.row.open_calls)
             })
     }
 
@@ -27,10 +27,9 @@ impl Checker {
             return missing;
         }
         world.disk.look(|tables| {
-            let runs = tables
-                .runs
-                .values()
-                .filter(|run| !run.row.status.is_terminal() || run.published < run.row.seq);
+            let runs = tables.runs.values().filter(|run| {
+                !run.row.status.is_terminal() || run.published < run.row.seq || run.row.open_calls
+            });
             let told = runs.map(|run| {
                 format!(
                     "{} is {} at {} (published {}), ready at {:?}, held by {:?}",

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use sayso_driver::Written;
 use sayso_run::{
-    Actor, CallId, DenyCause, Digest, EndedBy, FailureCode, Message, Recorded, RunState, Status,
-    Step, Timestamp,
+    Actor, CallId, DenyCause, Digest, EndedBy, FailureCode, HeldCall, Message, OpenVote, Recorded,
+    RunState, Status, Step, Timestamp,
 };
 use sayso_store::simulated::Run;
 
@@ -146,6 +146,29 @@ fn decisions(
     if recorded.actor == Actor::Principal(state.trigger().principal.clone()) {
         return Err(format!("{approval} is decided by who asked for the run"));
     }
+    match &recorded.step {
+        Step::ToolApproved(step) => enough(held, &recorded.actor, &step.votes),
+        _ => Ok(()),
+    }
+}
+
+/// Who approved are as many as it takes, each once, and each vote is the one that was sealed (S6.12).
+fn enough(held: &HeldCall, last: &Actor, votes: &[OpenVote]) -> Broken {
+    let mut voters: BTreeSet<String> = votes
+        .iter()
+        .map(|vote| Actor::Principal(vote.by.clone()).to_string())
+        .collect();
+    voters.insert(last.to_string());
+    let (came, needed) = (voters.len(), held.quorum.needed() as usize);
+    if came < needed || came != votes.len() + 1 {
+        return Err(format!("{} is approved by {came} of {needed}", held.id));
+    }
+    for (cast, vote) in held.votes.iter().zip(votes) {
+        let seal = OpenVote::seal(&held.id, &vote.by, vote.reason.as_deref(), &vote.salt);
+        if cast.by != vote.by || cast.sealed != seal {
+            return Err(format!("{} counts a vote that was not cast", held.id));
+        }
+    }
     Ok(())
 }
 
@@ -283,6 +306,8 @@ fn about(step: &Step) -> String {
     match step {
         Step::ToolCall(step) => format!("{} {} {}", step.call, step.tool, step.args),
         Step::ToolBlocked(step) => step.call.to_string(),
+        Step::VoteCast(step) => step.call.to_string(),
+        Step::Escalated(step) => format!("{} to {}", step.call, step.group),
         Step::ToolApproved(step) => step.call.to_string(),
         Step::ToolDenied(step) => format!("{} ({})", step.call, step.cause.as_str()),
         Step::ToolStarted(step) => format!("{} on {}", step.call, step.worker),

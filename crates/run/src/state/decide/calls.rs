@@ -2,10 +2,12 @@ use super::delegate::delegated;
 use super::{Caused, Judgement, Ruling, ToolOutput};
 use crate::actor::Actor;
 use crate::id::{ApprovalId, CallId, WorkerId};
+use crate::origin::ArgumentOrigin;
+use crate::quorum::Quorum;
 use crate::state::{Call, Phase, Refusal, RunState};
 use crate::step::{
-    AwaitingApproval, AwaitingInput, DenyCause, Marks, Retried, Step, ToolBlocked, ToolDenied,
-    ToolOutcome, ToolResult, ToolStarted, Trust, TrustLowered,
+    AwaitingApproval, AwaitingInput, DenyCause, Escalated, Marks, Retried, Step, ToolBlocked,
+    ToolDenied, ToolOutcome, ToolResult, ToolStarted, Trust, TrustLowered,
 };
 use crate::summary::summarise;
 use crate::time::Timestamp;
@@ -21,7 +23,12 @@ impl RunState {
         self.check_live()?;
         let (mut settled, mut held) = (Caused::new(), Vec::new());
         let (mut asks, mut started) = (Caused::new(), Caused::new());
-        for Judgement { call: id, ruling } in judgements {
+        for judgement in judgements {
+            let Judgement {
+                call: id,
+                ruling,
+                shown,
+            } = judgement;
             let call = self
                 .call(&id)
                 .ok_or_else(|| Refusal::UnknownTarget(id.to_string()))?;
@@ -40,12 +47,25 @@ impl RunState {
                     let trust = self.trust_after(&started);
                     started.push(delegated(&self.run, call, child, Some(rule), trust));
                 }
-                Ruling::Ask { rule, reason } => {
+                Ruling::Ask {
+                    rule,
+                    reason,
+                    quorum,
+                    origins,
+                } => {
                     // Identical calls of one answer take the place of an earlier one together.
                     let superseded = self.superseded_by(call).into_iter();
                     let new: Caused = superseded.filter(|step| !settled.contains(step)).collect();
                     settled.extend(new);
-                    held.push(self.hold(call, rule, reason, expires_at));
+                    let shown = shown.as_deref().unwrap_or(&call.args);
+                    let summary = summarise(self, call, shown);
+                    held.push(self.hold(
+                        call,
+                        (rule, reason),
+                        (quorum, origins),
+                        summary,
+                        expires_at,
+                    ));
                 }
                 Ruling::AskPerson { question } => {
                     let asked = AwaitingInput {
@@ -112,13 +132,15 @@ impl RunState {
         let Ruling::Allow { rule, marks } = ruling else {
             return ruling;
         };
-        let doubtful = self.calls.iter().any(|other| {
-            other.unknown && !other.is_finished() && other.fingerprint == call.fingerprint
-        });
+        let mut others = self.calls.iter();
+        let doubtful =
+            others.any(|other| other.is_in_doubt() && other.fingerprint == call.fingerprint);
         if doubtful && !marks.idempotent {
             return Ruling::Ask {
                 rule: "unknown_outcome".into(),
                 reason: "the same call was sent before and its outcome is unknown: it may have taken effect".into(),
+                quorum: Quorum::default(),
+                origins: Vec::new(),
             };
         }
         Ruling::Allow { rule, marks }
@@ -136,8 +158,9 @@ impl RunState {
     fn hold(
         &self,
         call: &Call,
-        rule: String,
-        reason: String,
+        (rule, reason): (String, String),
+        (quorum, origins): (Quorum, Vec<ArgumentOrigin>),
+        summary: String,
         expires_at: Timestamp,
     ) -> ToolBlocked {
         let decided_before = self.calls.iter().rev().find(|other| {
@@ -160,8 +183,10 @@ impl RunState {
             digest: call.digest,
             rule,
             reason,
-            summary: summarise(self, call),
+            summary,
             expires_at,
+            quorum,
+            origins,
         }
     }
 
@@ -237,21 +262,13 @@ impl RunState {
         let call = self
             .call(&output.call)
             .ok_or_else(|| Refusal::UnknownTarget(output.call.to_string()))?;
+        let in_doubt = call.is_in_doubt() && call.sent_by.as_ref() == Some(&output.worker);
         match &call.phase {
+            Phase::Finished(_) if in_doubt => Ok(vec![(Actor::System, result_of(output))]),
             Phase::Started { worker, .. } | Phase::Unknown { worker, .. }
                 if *worker == output.worker =>
             {
-                Ok(vec![(
-                    Actor::System,
-                    Step::ToolResult(ToolResult {
-                        call: output.call,
-                        outcome: output.outcome,
-                        content: output.content.replace('\0', "\u{fffd}"),
-                        cut_bytes: output.cut_bytes,
-                        took_micros: output.took_micros,
-                        artifact: output.artifact,
-                    }),
-                )])
+                Ok(vec![(Actor::System, result_of(output))])
             }
             Phase::Proposed
             | Phase::Held
@@ -267,6 +284,26 @@ impl RunState {
         }
     }
 
+    /// The groups that are let in by now and were not before (S6.12).
+    fn widened(&self, now: Timestamp) -> impl Iterator<Item = (Actor, Step)> {
+        let open = self
+            .held()
+            .filter_map(|call| Some((call, call.approval.as_ref()?)))
+            .filter(move |(_, approval)| approval.expires_at > now);
+        open.flat_map(move |(call, approval)| {
+            let due = approval.quorum.escalate.iter().skip(approval.widened.len());
+            due.take_while(move |step| approval.requested_at.plus_micros(step.after_micros) <= now)
+                .map(|step| {
+                    let escalated = Escalated {
+                        call: call.id.clone(),
+                        approval: approval.id.clone(),
+                        group: step.group.clone(),
+                    };
+                    (Actor::System, Step::Escalated(escalated))
+                })
+        })
+    }
+
     /// What time alone brings: every approval that has passed its time counts as denied (S6.8), and
     /// an automatic retry that is due begins (S1.6).
     pub(super) fn ticked(&self, now: Timestamp) -> Caused {
@@ -275,7 +312,10 @@ impl RunState {
         }
         let due = self.scheduled.filter(|(_, due_at)| *due_at <= now);
         let retried = due.map(|(attempt, _)| (Actor::System, Step::Retried(Retried { attempt })));
-        self.expired(now).chain(retried).collect()
+        self.expired(now)
+            .chain(self.widened(now))
+            .chain(retried)
+            .collect()
     }
 
     fn expired(&self, now: Timestamp) -> impl Iterator<Item = (Actor, Step)> {
@@ -351,10 +391,22 @@ fn deny(call: &Call, cause: DenyCause, rule: Option<String>, reason: Option<Stri
         reason,
         rule,
         goes_on: false,
+        votes: Vec::new(),
     })
 }
 
-fn refuse(call: &Call, outcome: ToolOutcome, message: String) -> Step {
+fn result_of(output: ToolOutput) -> Step {
+    Step::ToolResult(ToolResult {
+        call: output.call,
+        outcome: output.outcome,
+        content: output.content.replace('\0', "\u{fffd}"),
+        cut_bytes: output.cut_bytes,
+        took_micros: output.took_micros,
+        artifact: output.artifact,
+    })
+}
+
+pub(super) fn refuse(call: &Call, outcome: ToolOutcome, message: String) -> Step {
     Step::ToolResult(ToolResult {
         call: call.id.clone(),
         outcome,

@@ -11,6 +11,7 @@ mod delegate;
 mod people;
 mod worker;
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::{Refusal, RunState};
@@ -20,6 +21,8 @@ use crate::id::{
     AgentName, ApprovalId, CallId, PrincipalId, RevisionId, RunId, ToolSetId, WorkerId,
 };
 use crate::money::Money;
+use crate::origin::ArgumentOrigin;
+use crate::quorum::{OpenVote, Quorum};
 use crate::step::{
     Compaction, CompactionKind, EndedBy, IdempotencyKey, Marks, ModelFailover, Source, SpendingCap,
     Step, Thinking, ToolOutcome, TriggerReceived, Trust, Usage, Verdict,
@@ -85,7 +88,10 @@ pub enum Input {
     /// A run that this one started has ended.
     ChildEnded(ChildEnd),
     /// The run that started this one has ended, so nobody waits for it any more.
-    ParentEnded,
+    ParentEnded {
+        /// Whoever cancelled that run, or the system.
+        by: Actor,
+    },
     /// The content of older results is taken out of the conversation (S4.4).
     Prune {
         /// The last turn that is concerned.
@@ -117,6 +123,9 @@ pub enum Input {
         /// The sentence for people.
         message: String,
     },
+    /// The run has ended, and the worker that has sent calls of it was lost: what came of them is
+    /// unknown (S4.5).
+    Lost,
     /// The run cannot go on.
     Fail {
         /// The stable code.
@@ -232,6 +241,8 @@ pub struct Judgement {
     pub call: CallId,
     /// What they say.
     pub ruling: Ruling,
+    /// Its arguments as people may see them, where that differs from what is sent (S3.10).
+    pub shown: Option<String>,
 }
 
 /// The ruling on one call.
@@ -257,6 +268,10 @@ pub enum Ruling {
         rule: String,
         /// Why, in one sentence.
         reason: String,
+        /// What it takes to approve it.
+        quorum: Quorum,
+        /// Where each value of its arguments came from.
+        origins: Vec<ArgumentOrigin>,
     },
     /// It is a question to a person (S1.8).
     AskPerson {
@@ -342,6 +357,19 @@ pub struct Response {
     pub seen: Option<u64>,
     /// The key of the request.
     pub idempotency: Option<IdempotencyKey>,
+    /// What votes need, where it takes several people.
+    pub ballot: Ballot,
+}
+
+/// What a vote needs that the timeline does not have (S6.12).
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Ballot {
+    /// The groups that the person is in now.
+    pub groups: BTreeSet<String>,
+    /// Seals what the person says, if it does not decide: random.
+    pub salt: String,
+    /// What was said with the votes that were cast before, by approval.
+    pub votes: Vec<(ApprovalId, OpenVote)>,
 }
 
 /// One decision of a response.
@@ -397,7 +425,7 @@ impl RunState {
             } => self.executes(call, worker, marks),
             Input::Delegate { call, child } => self.delegates(call, child),
             Input::ChildEnded(end) => self.child_ended(end),
-            Input::ParentEnded => self.parent_ended(),
+            Input::ParentEnded { by } => self.parent_ended(&by),
             Input::Prune { upto, tokens } => self.prunes(upto, tokens),
             Input::Brief {
                 upto,
@@ -417,6 +445,7 @@ impl RunState {
             }),
             Input::OverCeiling { call, message } => self.over_ceiling(call, message),
             Input::Output(output) => self.output_of(output),
+            Input::Lost => self.lost(),
             Input::Fail { code, message } => self.fails(code, message),
             Input::Reap { worker, message } => self.reaped(worker, message),
             Input::Interrupt => self.interrupted(),

@@ -1,16 +1,17 @@
 //! What people may do: decide, write, cancel, retry. Four-eyes, expiry and first-decision-wins are
 //! refused or accepted here and nowhere else.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Caused, Decision, DecisionItem, Response, Target, check_text};
+use super::{Ballot, Caused, Decision, DecisionItem, Response, Target, check_text};
 use crate::actor::Actor;
-use crate::id::{CallId, PrincipalId};
+use crate::id::{ApprovalId, CallId, PrincipalId};
 use crate::limits;
-use crate::state::{Call, End, Phase, Refusal, RunState};
+use crate::quorum::{CastVote, OpenVote};
+use crate::state::{Call, End, HeldCall, Phase, Refusal, RunState};
 use crate::step::{
     Cancelled, DenyCause, IdempotencyKey, Retried, Step, ToolApproved, ToolDenied, UserMessage,
-    Verdict,
+    Verdict, VoteCast,
 };
 use crate::time::Timestamp;
 
@@ -28,6 +29,7 @@ impl RunState {
             goes_on,
             seen,
             idempotency,
+            ballot,
         } = response;
         if decisions.is_empty() && message.is_none() {
             return Err(Refusal::Empty);
@@ -44,7 +46,13 @@ impl RunState {
         }
         let mut caused = Caused::new();
         for (call, decision) in self.targets(decisions, seen)? {
-            caused.extend(self.decided(call, &by, decision, goes_on || message.is_some(), now)?);
+            caused.extend(self.decided(
+                call,
+                (&by, &ballot),
+                decision,
+                goes_on || message.is_some(),
+                now,
+            )?);
         }
         if let Some(text) = message {
             self.check_live()?;
@@ -118,7 +126,7 @@ impl RunState {
     fn decided(
         &self,
         call: &Call,
-        by: &PrincipalId,
+        (by, ballot): (&PrincipalId, &Ballot),
         decision: Decision,
         goes_on: bool,
         now: Timestamp,
@@ -142,7 +150,9 @@ impl RunState {
                     expires_at: approval.expires_at,
                 });
             }
-            if same_way && recorded.by.as_ref() == Some(by) {
+            let voted = approval.votes.iter().any(|vote| vote.by == *by);
+            let counted = voted && decision.verdict == Verdict::Approve;
+            if same_way && (recorded.by.as_ref() == Some(by) || counted) {
                 return Ok(None);
             }
             return Err(Refusal::AlreadyDecided {
@@ -163,13 +173,31 @@ impl RunState {
             Phase::Held,
             "an undecided approval is that of a held call"
         );
+        self.check_may(approval, by, &ballot.groups)?;
+        if approval.votes.iter().any(|vote| vote.by == *by) {
+            return match decision.verdict {
+                Verdict::Approve => Ok(None),
+                Verdict::Deny => Err(Refusal::VotedBefore(approval.id.clone())),
+            };
+        }
+        let before = u32::try_from(approval.votes.len()).unwrap_or(u32::MAX);
         let step = match decision.verdict {
+            Verdict::Approve if before + 1 < approval.quorum.needed() => {
+                let reason = decision.reason.as_deref();
+                Step::VoteCast(VoteCast {
+                    call: call.id.clone(),
+                    approval: approval.id.clone(),
+                    digest: call.digest,
+                    sealed: OpenVote::seal(&approval.id, by, reason, &ballot.salt),
+                })
+            }
             Verdict::Approve => Step::ToolApproved(ToolApproved {
                 call: call.id.clone(),
                 approval: approval.id.clone(),
                 digest: call.digest,
                 reason: decision.reason,
                 goes_on,
+                votes: opened(approval, ballot)?,
             }),
             Verdict::Deny => Step::ToolDenied(ToolDenied {
                 call: call.id.clone(),
@@ -178,9 +206,35 @@ impl RunState {
                 reason: decision.reason,
                 rule: None,
                 goes_on,
+                votes: opened(approval, ballot)?,
             }),
         };
         Ok(Some((Actor::Principal(by.clone()), step)))
+    }
+
+    /// Whether somebody may decide an approval: not barred, and in the group that decides, or one of
+    /// those that were let in since (S6.12). The requester is refused before.
+    fn check_may(
+        &self,
+        approval: &HeldCall,
+        by: &PrincipalId,
+        groups: &BTreeSet<String>,
+    ) -> Result<(), Refusal> {
+        let quorum = &approval.quorum;
+        if quorum.author.as_ref() == Some(by) {
+            return Err(Refusal::Excluded("deployed the agent"));
+        }
+        if quorum.no_writers && self.words.iter().any(|words| words.by == *by) {
+            return Err(Refusal::Excluded("wrote into the run"));
+        }
+        let Some(group) = &quorum.group else {
+            return Ok(());
+        };
+        let mut open = std::iter::once(group).chain(&approval.widened);
+        if open.any(|group| groups.contains(group)) {
+            return Ok(());
+        }
+        Err(Refusal::NotInGroup(group.clone()))
     }
 
     /// Pending calls of a tool that a decision by tool did not cover, since they were held later
@@ -195,6 +249,19 @@ impl RunState {
             })
             .map(|call| call.id.clone())
             .collect()
+    }
+
+    /// What a response says on approvals that take more than anybody who may decide, and are not
+    /// decided: what votes need has to be known before it is taken (S6.12).
+    pub fn votes_of(&self, response: &Response) -> Vec<(ApprovalId, Decision)> {
+        let targets = self.targets(response.decisions.clone(), response.seen);
+        let targets = targets.unwrap_or_default().into_iter();
+        let open = targets.filter_map(|(call, decision)| {
+            let approval = call.approval.as_ref()?;
+            let counts = !approval.quorum.is_plain() && approval.outcome.is_none();
+            counts.then(|| (approval.id.clone(), decision))
+        });
+        open.collect()
     }
 
     /// The calls that a response decides, in call order; empty if it names something unknown.
@@ -263,7 +330,7 @@ impl RunState {
                 }),
             )]),
             Some(End::Failed(_)) => Err(Refusal::RetriesUsedUp),
-            Some(End::Completed { .. } | End::Cancelled) | None => {
+            Some(End::Completed { .. } | End::Cancelled(_)) | None => {
                 Err(Refusal::NotFailed(self.status()))
             }
         }
@@ -278,4 +345,21 @@ impl RunState {
             Some(_) => Err(Refusal::KeyReused(key.key.clone())),
         }
     }
+}
+
+/// The votes before a decision, each as it was sealed on the timeline.
+fn opened(approval: &HeldCall, ballot: &Ballot) -> Result<Vec<OpenVote>, Refusal> {
+    let open = |cast: &CastVote| {
+        let mut said = ballot.votes.iter().filter(|(of, _)| *of == approval.id);
+        said.find(|(_, vote)| {
+            let seal = OpenVote::seal(&approval.id, &cast.by, vote.reason.as_deref(), &vote.salt);
+            vote.by == cast.by && seal == cast.sealed
+        })
+        .map(|(_, vote)| OpenVote {
+            at: cast.at,
+            ..vote.clone()
+        })
+        .ok_or_else(|| Refusal::BrokenVote(approval.id.clone()))
+    };
+    approval.votes.iter().map(open).collect()
 }

@@ -1,10 +1,11 @@
 use super::Caused;
+use super::calls::refuse;
 use crate::actor::Actor;
 use crate::failure::FailureCode;
 use crate::id::{CallId, ToolSetId, WorkerId};
 use crate::limits;
 use crate::state::{Effect, Next, Phase, Refusal, RunState};
-use crate::step::{DenyCause, Failed, Step, TakenOver, ToolsListed};
+use crate::step::{DenyCause, Failed, Step, TakenOver, ToolOutcome, ToolsListed};
 
 impl RunState {
     pub(super) fn tools_listed(&self, set: ToolSetId, count: u32) -> Result<Caused, Refusal> {
@@ -69,6 +70,21 @@ impl RunState {
             }),
         ));
         Ok(caused)
+    }
+
+    /// Calls of a run that has ended, whose worker was lost: their outcome is unknown, and says so. If
+    /// it becomes known after all, it is recorded.
+    pub(super) fn lost(&self) -> Result<Caused, Refusal> {
+        if self.end.is_none() {
+            return Err(Refusal::Stale("a run that goes on is taken over"));
+        }
+        let sent = |call: &&crate::Call| matches!(call.phase, Phase::Started { .. });
+        let sent = self.calls.iter().filter(sent);
+        let results = sent.map(|call| {
+            let told = crate::transcript::UNKNOWN.to_owned();
+            (Actor::System, refuse(call, ToolOutcome::Unknown, told))
+        });
+        Ok(results.collect())
     }
 
     fn named(&self, calls: &[CallId]) -> String {

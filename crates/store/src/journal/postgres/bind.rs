@@ -10,6 +10,7 @@ use sqlx::postgres::{PgArguments, PgBindIterExt};
 
 use super::statement::Shape;
 use crate::journal::check::{trigger, trigger_of};
+use crate::journal::deciders::{deciders, groups, origins};
 use crate::journal::int;
 use crate::journal::lease::{claimer, holder, keeps_ready, lease_code, lease_epoch, published};
 use crate::record::time;
@@ -392,6 +393,10 @@ fn approvals(arguments: &mut PgArguments, places: &[Place<'_>]) -> Result<(), Bo
         of.row.decision_reason.as_deref(),
         of.row.closed_cause.map(|cause| cause.as_str()),
         of.row.action_status.as_str(),
+        deciders(of.row),
+        groups(of.row),
+        time(of.row.escalates_at),
+        origins(of.row),
     ]);
     Ok(())
 }

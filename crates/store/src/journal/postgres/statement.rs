@@ -197,6 +197,10 @@ const APPROVALS: &Columns = &[
     ("decision_reason", TEXT),
     ("closed_cause", TEXT),
     ("action_status", TEXT),
+    ("deciders", TEXT),
+    ("groups", TEXT),
+    ("escalates_at", INT),
+    ("origins", TEXT),
 ];
 
 const FEEDBACK: &Columns = &[
@@ -406,7 +410,8 @@ pub(super) fn text(shape: Shape) -> String {
         let update = " ON CONFLICT (id) DO UPDATE SET status = EXCLUDED.status, \
              decided_by = EXCLUDED.decided_by, decided_at = EXCLUDED.decided_at, \
              decision_reason = EXCLUDED.decision_reason, closed_cause = EXCLUDED.closed_cause, \
-             action_status = EXCLUDED.action_status";
+             action_status = EXCLUDED.action_status, deciders = EXCLUDED.deciders, \
+             groups = EXCLUDED.groups, escalates_at = EXCLUDED.escalates_at";
         text.insert("approvals", APPROVALS, &[], update);
     }
     if shape.feedback {

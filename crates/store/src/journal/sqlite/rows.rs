@@ -5,6 +5,7 @@ use sayso_driver::{Append, TakenTick, Written};
 use sayso_run::{Money, RunId};
 use uuid::Uuid;
 
+use crate::journal::deciders::{deciders, groups, origins};
 use crate::journal::int;
 use crate::record::time;
 
@@ -73,12 +74,14 @@ const ACTION: &str = "INSERT INTO actions (run, call, tool, status, args, digest
 
 const APPROVAL: &str = "INSERT INTO approvals (id, namespace, run, call, agent, requester, tool, \
     args, digest, definition, task_input, trust, rule, reason, summary, seq, status, requested_at, \
-    expires_at, decided_by, decided_at, decision_reason, closed_cause, action_status) \
+    expires_at, decided_by, decided_at, decision_reason, closed_cause, action_status, \
+    deciders, groups, escalates_at, origins) \
     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, \
-    ?20, ?21, ?22, ?23, ?24) \
+    ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28) \
     ON CONFLICT (id) DO UPDATE SET status = excluded.status, decided_by = excluded.decided_by, \
     decided_at = excluded.decided_at, decision_reason = excluded.decision_reason, \
-    closed_cause = excluded.closed_cause, action_status = excluded.action_status";
+    closed_cause = excluded.closed_cause, action_status = excluded.action_status, \
+    deciders = excluded.deciders, groups = excluded.groups, escalates_at = excluded.escalates_at";
 
 const FEEDBACK: &str = "INSERT INTO feedback (id, task, namespace, agent, run, approval, source, \
     given_by, score, note, at) VALUES (?1, ?2, ?3, ?4, ?5, ?1, 'approval', ?6, ?7, ?8, ?9)";
@@ -183,6 +186,10 @@ pub(super) fn upsert_approvals(connection: &Connection, append: &Append) -> Resu
             row.decision_reason.as_deref(),
             row.closed_cause.map(|cause| cause.as_str()),
             row.action_status.as_str(),
+            deciders(row),
+            groups(row),
+            time(row.escalates_at),
+            origins(row),
         ])?;
     }
     Ok(())
