@@ -1,5 +1,5 @@
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, ClientInfo, JsonObject,
+    CallToolRequestParams, CallToolResponse, CallToolResult, ClientConfig, JsonObject,
     ProtocolVersion,
 };
 use rmcp::service::{ClientLifecycleMode, ClientServiceExt, RoleClient, RunningService};
@@ -12,7 +12,7 @@ pub(crate) const REVISIONS: [ProtocolVersion; 2] =
     [ProtocolVersion::V_2025_11_25, ProtocolVersion::V_2026_07_28];
 
 /// A client of the protocol's Rust SDK.
-pub(crate) struct Caller(RunningService<RoleClient, ClientInfo>);
+pub(crate) struct Caller(RunningService<RoleClient, ClientConfig>);
 
 /// How a client begins in this revision.
 pub(crate) fn lifecycle(revision: &ProtocolVersion) -> ClientLifecycleMode {
@@ -29,7 +29,7 @@ impl Caller {
     pub(crate) async fn connect(url: &str, token: &str, revision: &ProtocolVersion) -> Self {
         let config = StreamableHttpClientTransportConfig::with_uri(url).auth_header(token);
         let transport = StreamableHttpClientTransport::from_config(config);
-        let info = ClientInfo::default().with_protocol_version(revision.clone());
+        let info = ClientConfig::default().with_protocol_version(revision.clone());
         let serving = info.serve_with_lifecycle(transport, lifecycle(revision));
         Self(serving.await.unwrap())
     }
@@ -38,12 +38,12 @@ impl Caller {
         transport: rmcp::transport::TokioChildProcess,
         revision: &ProtocolVersion,
     ) -> Self {
-        let info = ClientInfo::default().with_protocol_version(revision.clone());
+        let info = ClientConfig::default().with_protocol_version(revision.clone());
         let serving = info.serve_with_lifecycle(transport, lifecycle(revision));
         Self(serving.await.unwrap())
     }
 
-    pub(crate) fn client(&self) -> &RunningService<RoleClient, ClientInfo> {
+    pub(crate) fn client(&self) -> &RunningService<RoleClient, ClientConfig> {
         &self.0
     }
 

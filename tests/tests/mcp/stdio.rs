@@ -34,7 +34,7 @@ both! {
             assert_eq!(code, "approval.own_request");
 
             let app = Caller::over(child("app"), &revision).await;
-            assert_eq!(app.pending(&run).await, [held.id.clone()]);
+            assert_eq!(app.pending(&run).await, std::slice::from_ref(&held.id));
             app.told("decide_approval", approve).await;
             case.completed(&run).await;
             assert_eq!(case.ledger.numbers(&run), [1]);
