@@ -422,6 +422,12 @@ impl Deployment {
         tokens.0[holder].clone()
     }
 
+    /// Where all gateways are.
+    pub fn addresses(&self) -> Vec<String> {
+        let all = 0..self.gateways.len();
+        all.map(|gateway| self.address(gateway)).collect()
+    }
+
     /// Somebody's client.
     ///
     /// # Panics

@@ -17,6 +17,8 @@ pub struct GatewayConfig {
     /// Whose pages may call the API from a browser: origins such as `https://ops.example.org`, or `*`
     /// for any.
     pub allowed_origins: Vec<String>,
+    /// The names by which this server is called over MCP, beside its addresses and `localhost`.
+    pub names: Vec<String>,
     /// What stored secrets are encrypted with; none if there can be none.
     pub secret_keys: Option<SecretKeys>,
 }
@@ -27,6 +29,7 @@ impl Default for GatewayConfig {
             look_every: Duration::from_secs(5),
             secrets: BTreeMap::new(),
             allowed_origins: Vec::new(),
+            names: Vec::new(),
             secret_keys: None,
         }
     }

@@ -16,6 +16,7 @@
 //! | `audit` | writes down who changed what, and refused decisions (S10.8) |
 //! | `console` | the web pages |
 //! | `http` | the public services over HTTP and JSON (S6.13) |
+//! | [`mcp`] | the public services as an MCP server (S6.13) |
 //! | `hooks` | webhooks that start runs (S8.5) |
 //! | `watch` | many watchers over one subscription (S2.4) |
 //! | `request`, `page`, `refuse`, `show` | what comes in, pages, errors, what goes out |
@@ -28,6 +29,7 @@ mod console;
 mod current;
 mod hooks;
 mod http;
+pub mod mcp;
 mod page;
 mod reflection;
 mod refuse;
@@ -113,6 +115,8 @@ pub(crate) struct Shared {
     pub(crate) keys: ChainKeys,
     pub(crate) secrets: BTreeMap<String, SecretSource>,
     pub(crate) cors: Cors,
+    /// How this server is called beside its addresses.
+    pub(crate) names: Vec<String>,
     pub(crate) secret_keys: Option<SecretKeys>,
     scheduler: Peer,
     hub: Peer,
@@ -176,6 +180,7 @@ impl Gateway {
             keys,
             secrets: config.secrets,
             cors: Cors::new(config.allowed_origins),
+            names: config.names,
             secret_keys: config.secret_keys,
             scheduler,
             hub,
@@ -198,8 +203,10 @@ impl Gateway {
 
     /// What is answered over plain HTTP.
     pub fn router(&self) -> Router {
+        let mcp = mcp::router(self.routes(), &self.shared.auth, &self.shared.names);
         console::router(&self.shared)
             .merge(hooks::router(&self.shared))
+            .merge(mcp)
             .merge(self.door.router())
     }
 

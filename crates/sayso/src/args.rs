@@ -130,6 +130,11 @@ pub(crate) enum Command {
     ///
     /// It does what services do at their start, schema and streams included, and stops.
     Doctor(ConfigArgs),
+    /// Serve approvals and runs as an MCP server over standard input and output.
+    ///
+    /// For an MCP client that starts its servers: `sayso mcp` with SAYSO_SERVER and SAYSO_TOKEN in
+    /// its environment. A client that speaks streamable HTTP takes the gateway's /mcp instead.
+    Mcp,
     /// Deploy an agent from its bundle.
     Deploy(DeployArgs),
     /// Start a run of an agent.

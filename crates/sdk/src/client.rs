@@ -34,7 +34,8 @@ const PING_PATIENCE: Duration = Duration::from_secs(10);
 /// The largest answer that is taken.
 const MAX_ANSWER: usize = 64 * 1024 * 1024;
 
-pub(crate) type Service = InterceptedService<Channel, Credentials>;
+/// What carries the calls of a [`Client`] and brings its token along.
+pub type Service = InterceptedService<Channel, Credentials>;
 
 /// A connection to one server with one token. Cheap to clone; it connects again by itself.
 #[derive(Clone, Debug)]
@@ -44,9 +45,9 @@ pub struct Client {
     credentials: Credentials,
 }
 
-/// What goes with every call.
+/// What goes with every call of a [`Client`]: its token, and the namespace that it means.
 #[derive(Clone)]
-pub(crate) struct Credentials {
+pub struct Credentials {
     bearer: MetadataValue<Ascii>,
     namespace: Option<MetadataValue<Ascii>>,
 }
@@ -116,6 +117,11 @@ impl Client {
         &self.server
     }
 
+    /// What carries the calls, for whoever speaks gRPC otherwise than through these methods.
+    pub fn service(&self) -> Service {
+        InterceptedService::new(self.channel.clone(), self.credentials.clone())
+    }
+
     pub(crate) fn failed(&self, status: &Status) -> Error {
         Error::of(&self.server, status)
     }
@@ -125,8 +131,7 @@ macro_rules! services {
     ($($name:ident: $client:ident),* $(,)?) => {
         impl Client {
             $(pub(crate) fn $name(&self) -> $client<Service> {
-                let service = InterceptedService::new(self.channel.clone(), self.credentials.clone());
-                $client::new(service).max_decoding_message_size(MAX_ANSWER)
+                $client::new(self.service()).max_decoding_message_size(MAX_ANSWER)
             })*
         }
     };

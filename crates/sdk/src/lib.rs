@@ -41,7 +41,7 @@ mod secrets;
 mod tokens;
 mod watch;
 
-pub use client::Client;
+pub use client::{Client, Credentials, Service};
 pub use error::Error;
 pub use runs::Started;
 pub use sayso_service::error::{Coded, Kind};

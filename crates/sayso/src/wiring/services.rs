@@ -63,6 +63,7 @@ impl Services {
             config: GatewayConfig {
                 secrets: self.config.notify.secrets.clone(),
                 allowed_origins: self.allowed_origins(),
+                names: self.gateway_names(),
                 secret_keys: secret_keys(&self.config),
                 ..GatewayConfig::default()
             },
@@ -73,6 +74,16 @@ impl Services {
     fn allowed_origins(&self) -> Vec<String> {
         let origins = self.config.http.allowed_origins.iter();
         origins.map(|origin| origin.as_str().to_owned()).collect()
+    }
+
+    /// How the gateway is called: by those who reach it over MCP, and by its siblings.
+    fn gateway_names(&self) -> Vec<String> {
+        let allowed = self.config.mcp.allowed_hosts.iter();
+        let connect = self.config.services.gateway.connect.iter();
+        allowed
+            .map(|name| name.as_str().to_owned())
+            .chain(connect.filter_map(|address| address.uri().host().map(str::to_owned)))
+            .collect()
     }
 
     pub(crate) fn scheduler(&self) -> Scheduler {

@@ -30,10 +30,10 @@ use std::path::Path;
 pub use secret::{Key, KeyFileError, Secret, SecretError, SecretSource};
 pub use section::{ConfigErrors, ConfigProblem};
 pub use shape::{
-    Chain, Cluster, Config, Database, Endpoints, Executor, Http, Limits, LogFormat, Model, Nats,
-    NatsLogin, Need, Notify, Provider, Secrets, Services, Telemetry,
+    Chain, Cluster, Config, Database, Endpoints, Executor, Http, Limits, LogFormat, Mcp, Model,
+    Nats, NatsLogin, Need, Notify, Provider, Secrets, Services, Telemetry,
 };
-pub use values::{Address, ByteSize, Origin};
+pub use values::{Address, ByteSize, HostName, Origin};
 
 /// The text of the defaults file: every key, its meaning, unit and default.
 pub const DEFAULTS: &str = include_str!("../defaults.yaml");

@@ -9,8 +9,8 @@ use super::layers::{self, Layers};
 use super::secret::{Key, Secret, SecretSource};
 use super::section::{self, ConfigErrors, Given, Section, Setting};
 use super::shape::{
-    Chain, Cluster, Config, Database, Endpoints, Executor, Http, Limits, LogFormat, Model, Nats,
-    NatsLogin, Notify, Provider, Secrets, Services, Telemetry,
+    Chain, Cluster, Config, Database, Endpoints, Executor, Http, Limits, LogFormat, Mcp, Model,
+    Nats, NatsLogin, Notify, Provider, Secrets, Services, Telemetry,
 };
 
 /// Where a model is when its entry does not say, by provider.
@@ -56,6 +56,9 @@ pub(super) fn config(layers: Layers<'_>) -> Result<Config, ConfigErrors> {
         }),
         http: top.section("http", |s| Http {
             allowed_origins: s.optional("allowed_origins").unwrap_or_default(),
+        }),
+        mcp: top.section("mcp", |s| Mcp {
+            allowed_hosts: s.optional("allowed_hosts").unwrap_or_default(),
         }),
         limits: top.section("limits", |s| Limits {
             max_request_bytes: s.required("max_request_bytes"),

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::secret::{Key, Secret, SecretSource};
 use super::section::ConfigErrors;
-use super::values::{Address, ByteSize, Origin};
+use super::values::{Address, ByteSize, HostName, Origin};
 
 /// The configuration of a process, checked.
 #[derive(Clone, Debug)]
@@ -36,6 +36,8 @@ pub struct Config {
     pub notify: Notify,
     /// The API over HTTP.
     pub http: Http,
+    /// The gateway as an MCP server.
+    pub mcp: Mcp,
     /// Limits at the edge of a service.
     pub limits: Limits,
     /// Logs and traces.
@@ -246,6 +248,13 @@ pub struct Notify {
 pub struct Http {
     /// Whose pages may call it from a browser.
     pub allowed_origins: Vec<Origin>,
+}
+
+/// The gateway as an MCP server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mcp {
+    /// Names by which it may be called, beside those in `services.gateway.connect`.
+    pub allowed_hosts: Vec<HostName>,
 }
 
 /// Limits at the edge of a service.

@@ -380,6 +380,34 @@ fn s10_1_embedded_keeps_its_data_in_one_folder() {
     assert_eq!(other.database, Some(Database::Sqlite("other.db".into())));
 }
 
+/// S6.13: how the gateway is called over MCP.
+#[test]
+fn s6_13_names_over_mcp_are_hosts() {
+    let names = |text: &str| {
+        let config = Given::file(text).read().expect("valid");
+        let names = config.mcp.allowed_hosts;
+        names
+            .iter()
+            .map(HostName::as_str)
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
+    assert!(names("").is_empty());
+    let two = ["sayso.example.org", "desk"];
+    assert_eq!(
+        names("mcp: {allowed_hosts: 'sayso.example.org, desk'}"),
+        two
+    );
+    assert_eq!(
+        names("mcp: {allowed_hosts: [sayso.example.org, desk]}"),
+        two
+    );
+    for bad in ["https://sayso.example", "sayso.example:443", "*", "a b"] {
+        let mistakes = Given::file(&format!("mcp: {{allowed_hosts: ['{bad}']}}")).mistakes();
+        assert_eq!(keys(&mistakes), ["mcp.allowed_hosts"], "{bad}");
+    }
+}
+
 #[test]
 fn durations_and_sizes_read_as_written() {
     let config = Given::file("grace: 1m30s\nlimits: {max_request_bytes: 64KiB}\n")

@@ -111,6 +111,33 @@ impl Setting for Origin {
     }
 }
 
+/// The name of a host, without scheme and port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostName(String);
+
+impl HostName {
+    /// The name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Setting for HostName {
+    fn parse(given: &Given<'_>) -> Result<HostName, String> {
+        const WANTED: &str = "the name of a host such as sayso.example.org";
+        let text = given.text(WANTED)?.trim();
+        let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
+        if text.is_empty() || !text.chars().all(allowed) {
+            return Err(format!("must be {WANTED}, found {text:?}"));
+        }
+        Ok(HostName(text.to_owned()))
+    }
+
+    fn placeholder() -> HostName {
+        HostName(String::new())
+    }
+}
+
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let authority = self.0.authority().map_or("", |a| a.as_str());
