@@ -7,6 +7,7 @@
 
 mod api;
 mod ballots;
+mod edit;
 mod respond;
 
 pub use ballots::Ballots;
@@ -17,22 +18,46 @@ use std::sync::Arc;
 use sayso_herald::Herald;
 use sayso_run::ChainKey;
 use sayso_service::health::Health;
+use sayso_service::peer::Peer;
 use sayso_store::Store;
+use sayso_tools::Secrets;
 use sayso_wire::internal::approval_hub_service_server::ApprovalHubServiceServer;
 use tonic::service::Routes;
 
 /// The approval hub. Cheap to clone; it has no work of its own beside answering.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct ApprovalHub {
     pub(crate) store: Store,
     pub(crate) herald: Arc<Herald>,
     pub(crate) key: ChainKey,
+    /// Judges edits.
+    pub(crate) policy: Peer,
+    /// What readers of an edit are not shown.
+    pub(crate) secrets: Arc<dyn Secrets>,
+}
+
+impl std::fmt::Debug for ApprovalHub {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("ApprovalHub")
+    }
 }
 
 impl ApprovalHub {
     /// Puts the parts together; touches nothing.
-    pub fn build(store: Store, herald: Arc<Herald>, key: ChainKey) -> Self {
-        Self { store, herald, key }
+    pub fn build(
+        store: Store,
+        herald: Arc<Herald>,
+        key: ChainKey,
+        policy: Peer,
+        secrets: Arc<dyn Secrets>,
+    ) -> Self {
+        Self {
+            store,
+            herald,
+            key,
+            policy,
+            secrets,
+        }
     }
 
     /// The internal API.
