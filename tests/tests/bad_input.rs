@@ -43,11 +43,7 @@ const BUNDLES: &[(&str, &str, &str)] = &[
         "bundle.bad_duration",
         "permissions.approvalTimeout",
     ),
-    (
-        "name: bad\npermissions: {rules: [{tool: x, action: ask, approvers: {group: a}}]}",
-        "bundle.unsupported",
-        "permissions.rules[0].approvers",
-    ),
+    ("name: bad\ndocs: []", "bundle.unsupported", "docs"),
 ];
 
 both! {

@@ -6,7 +6,7 @@ use std::fmt::Display;
 use std::time::{Duration, Instant};
 
 use sayso_driver::{Decided, Herald, LoadError, WriteError, Wrote, write, write_for_lost};
-use sayso_run::{ChainKey, Input, Refusal, RunId, RunState, Timestamp, WorkerId};
+use sayso_run::{Actor, ChainKey, Input, Refusal, RunId, RunState, Timestamp, WorkerId};
 use sayso_store::Worker;
 
 use crate::watched::Watched;
@@ -253,15 +253,36 @@ impl<'a, J: Watched, H: Herald> Sweeper<'a, J, H> {
     /// Cancels runs for which nobody waits any more, since the run that started them has ended (S1.4).
     async fn cancel_parentless(&self) -> Result<(), J::Error> {
         for run in self.journal.parentless(BATCH).await? {
-            let decide = |state: &RunState, now: Timestamp| {
-                Ok(Decided {
-                    steps: state.decide(Input::ParentEnded, now)?,
-                    not_after: None,
-                })
-            };
-            self.append(&run.run, decide).await;
+            match self.ender_of_parent(&run.run).await {
+                Ok(by) => {
+                    let decide = |state: &RunState, now: Timestamp| {
+                        let by = by.clone();
+                        Ok(Decided {
+                            steps: state.decide(Input::ParentEnded { by }, now)?,
+                            not_after: None,
+                        })
+                    };
+                    self.append(&run.run, decide).await;
+                }
+                Err(error) => tracing::warn!(run = %run.run, %error, "it is cancelled later"),
+            }
         }
         Ok(())
+    }
+
+    /// Whoever cancelled the run that started this one, or the system if it ended otherwise.
+    async fn ender_of_parent(&self, run: &RunId) -> Result<Actor, LoadError> {
+        let child = self.journal.load(run).await?;
+        let parent = child.and_then(|child| {
+            let parent = child.state.trigger().parent.as_ref()?;
+            Some(parent.run.clone())
+        });
+        let Some(parent) = parent else {
+            return Ok(Actor::System);
+        };
+        let parent = self.journal.load(&parent).await?;
+        let by = parent.and_then(|parent| parent.state.cancelled_by().cloned());
+        Ok(by.unwrap_or(Actor::System))
     }
 
     /// Records ends of children on parents that have ended before them (S1.4).

@@ -82,7 +82,6 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
         drain: CancellationToken,
     ) -> Result<Driven, Stuck> {
         let mut claimed = Some(claimed);
-        self.take_ended_children().await?;
         if self.taken_over {
             let epoch = self.session.epoch();
             let has_ended = self.session.state().status().is_terminal();
@@ -95,6 +94,7 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
                 }
             })?;
         }
+        self.take_ended_children().await?;
         loop {
             if self.session.lease() == Lease::Gone {
                 return self.wind_up().await;

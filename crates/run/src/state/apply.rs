@@ -243,7 +243,7 @@ impl RunState {
             self.keys
                 .insert((by.to_string(), key.key.clone()), key.clone());
         }
-        self.ended(End::Cancelled, at);
+        self.ended(End::Cancelled(actor.clone()), at);
     }
 
     fn ended(&mut self, end: End, at: Timestamp) {

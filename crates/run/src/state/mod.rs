@@ -27,6 +27,7 @@ mod refusal;
 
 use std::collections::BTreeMap;
 
+use crate::actor::Actor;
 use crate::chain::Head;
 use crate::id::{ApprovalId, CallId, PrincipalId, RunId, ToolSetId, WorkerId};
 use crate::limits;
@@ -110,9 +111,13 @@ impl Status {
 /// How a run ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum End {
-    Completed { output: String, ended_by: EndedBy },
+    Completed {
+        output: String,
+        ended_by: EndedBy,
+    },
     Failed(Failed),
-    Cancelled,
+    /// By whom.
+    Cancelled(Actor),
 }
 
 /// One entry of the conversation; the results of an answer's calls are read from the calls.
@@ -316,7 +321,7 @@ impl RunState {
     pub fn output(&self) -> Option<&str> {
         match &self.end {
             Some(End::Completed { output, .. }) => Some(output),
-            Some(End::Failed(_) | End::Cancelled) | None => None,
+            Some(End::Failed(_) | End::Cancelled(_)) | None => None,
         }
     }
 
@@ -324,7 +329,15 @@ impl RunState {
     pub fn failure(&self) -> Option<&Failed> {
         match &self.end {
             Some(End::Failed(failed)) => Some(failed),
-            Some(End::Completed { .. } | End::Cancelled) | None => None,
+            Some(End::Completed { .. } | End::Cancelled(_)) | None => None,
+        }
+    }
+
+    /// Who cancelled it, if somebody did.
+    pub fn cancelled_by(&self) -> Option<&Actor> {
+        match &self.end {
+            Some(End::Cancelled(by)) => Some(by),
+            Some(End::Completed { .. } | End::Failed(_)) | None => None,
         }
     }
 
@@ -333,7 +346,7 @@ impl RunState {
         self.end.as_ref().map(|end| match end {
             End::Completed { ended_by, .. } => *ended_by,
             End::Failed(_) => EndedBy::Error,
-            End::Cancelled => EndedBy::Cancelled,
+            End::Cancelled(_) => EndedBy::Cancelled,
         })
     }
 
@@ -349,7 +362,7 @@ impl RunState {
         match &self.end {
             Some(End::Completed { .. }) => Status::Completed,
             Some(End::Failed(_)) => Status::Failed,
-            Some(End::Cancelled) => Status::Cancelled,
+            Some(End::Cancelled(_)) => Status::Cancelled,
             None if !self.begun => Status::Pending,
             None => match self.next() {
                 Next::Wait(WaitFor::Approval { .. }) => Status::AwaitingApproval,

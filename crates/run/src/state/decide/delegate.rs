@@ -69,19 +69,20 @@ impl RunState {
         Ok(caused)
     }
 
-    /// Nobody waits for this run any more: it is cancelled.
-    pub(super) fn parent_ended(&self) -> Result<Caused, Refusal> {
+    /// Nobody waits for this run any more: it is cancelled, in the name of whoever cancelled the one that
+    /// did (S1.4).
+    pub(super) fn parent_ended(&self, by: &Actor) -> Result<Caused, Refusal> {
         self.check_live()?;
         let Some(parent) = &self.trigger.parent else {
             return Err(Refusal::Stale("no run started it"));
         };
         let reason = format!("the run {} that started it has ended", parent.run);
-        let mut caused = self.close_open(DenyCause::Cancelled, &Actor::System, Some(&reason));
+        let mut caused = self.close_open(DenyCause::Cancelled, by, Some(&reason));
         let cancelled = Cancelled {
             reason: Some(reason),
             idempotency: None,
         };
-        caused.push((Actor::System, Step::Cancelled(cancelled)));
+        caused.push((by.clone(), Step::Cancelled(cancelled)));
         Ok(caused)
     }
 }

@@ -88,7 +88,10 @@ pub enum Input {
     /// A run that this one started has ended.
     ChildEnded(ChildEnd),
     /// The run that started this one has ended, so nobody waits for it any more.
-    ParentEnded,
+    ParentEnded {
+        /// Whoever cancelled that run, or the system.
+        by: Actor,
+    },
     /// The content of older results is taken out of the conversation (S4.4).
     Prune {
         /// The last turn that is concerned.
@@ -454,7 +457,7 @@ impl RunState {
             } => self.executes(call, worker, marks),
             Input::Delegate { call, child } => self.delegates(call, child),
             Input::ChildEnded(end) => self.child_ended(end),
-            Input::ParentEnded => self.parent_ended(),
+            Input::ParentEnded { by } => self.parent_ended(&by),
             Input::Prune { upto, tokens } => self.prunes(upto, tokens),
             Input::Brief {
                 upto,

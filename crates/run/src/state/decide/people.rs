@@ -385,7 +385,7 @@ impl RunState {
                 }),
             )]),
             Some(End::Failed(_)) => Err(Refusal::RetriesUsedUp),
-            Some(End::Completed { .. } | End::Cancelled) | None => {
+            Some(End::Completed { .. } | End::Cancelled(_)) | None => {
                 Err(Refusal::NotFailed(self.status()))
             }
         }
