@@ -142,7 +142,9 @@ both! {
         for (changes, refusal) in [
             (&[("/n", "100")][..], "edit.refused"),
             (&[("/n", "1e2")], "edit.refused"),
-            (&[("/n", "\"many\"")], "edit.invalid"),
+            // What the rule cannot compare it does not let pass.
+            (&[("/n", "\"many\"")], "edit.refused"),
+            (&[("/n", "1.5")], "edit.invalid"),
             (&[("", "{\"n\":2}")], "edit.masked"),
             (&[("/n", "half {")], "edit.invalid"),
             (&[("/n", "1, \"n\": 2")], "edit.invalid"),

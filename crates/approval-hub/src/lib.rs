@@ -3,7 +3,8 @@
 //! Whether a decision is taken is the run's word (`RunState::decide`), never this service's: here it
 //! is only carried to the timeline, at the sequence number that was seen, before the approval
 //! expires by the database's clock. Feedback (S7.2) and the approval's row are written by the same
-//! append.
+//! append. An edit (S6.7) is made here from the exact bytes and judged by policy; it is the run's word
+//! again that takes it, at exactly the step at which it was judged.
 
 mod api;
 mod ballots;
