@@ -41,8 +41,8 @@ impl<'t> Json<'t> {
             for token in pointer.strip_prefix('/')?.split('/') {
                 reader.blanks();
                 match reader.peek()? {
-                    b'{' => reader.to_member(&token.replace("~1", "/").replace("~0", "~"))?,
-                    b'[' => reader.to_item(token)?,
+                    b'{' => reader.enter_member(&token.replace("~1", "/").replace("~0", "~"))?,
+                    b'[' => reader.enter_item(token)?,
                     _ => return None,
                 }
             }
@@ -98,7 +98,7 @@ impl<'t> Reader<'t> {
     }
 
     /// Goes on to the value of a member of the mapping that begins here.
-    fn to_member(&mut self, wanted: &str) -> Option<()> {
+    fn enter_member(&mut self, wanted: &str) -> Option<()> {
         self.eat(b'{')?;
         loop {
             self.blanks();
@@ -115,7 +115,7 @@ impl<'t> Reader<'t> {
     }
 
     /// Goes on to an item of the list that begins here.
-    fn to_item(&mut self, wanted: &str) -> Option<()> {
+    fn enter_item(&mut self, wanted: &str) -> Option<()> {
         let index: usize = wanted.parse().ok()?;
         // `+1` and `01` are no indices.
         if index.to_string() != wanted {

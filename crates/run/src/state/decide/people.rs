@@ -137,10 +137,12 @@ impl RunState {
         &self,
         call: &Call,
         (by, ballot): (&PrincipalId, &Ballot),
-        decision: Decision,
+        mut decision: Decision,
         goes_on: bool,
         now: Timestamp,
     ) -> Result<Caused, Refusal> {
+        // What leaves every byte as it is edits nothing.
+        decision.edit = decision.edit.filter(|edit| edit.args != call.args);
         let approval = call
             .approval
             .as_ref()
