@@ -376,6 +376,7 @@ impl Client {
                     target: Some(target),
                     verdict: verdict.into(),
                     reason: reason.into(),
+                    ..Decision::default()
                 })
                 .collect(),
             message: message.into(),

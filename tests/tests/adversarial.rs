@@ -14,6 +14,7 @@
 //! | a link that decides | `looking_decides_nothing` |
 //! | a batch with one bad decision | `a_mixed_batch_is_taken_whole_or_not_at_all` |
 //! | a crash in each window between decision and execution | `a_crash_in_any_window_runs_it_once_at_most` |
+//! | an edit that a rule, the role or the schema denies, of what is masked, by who asks, past a group | `edits.rs` (S6.7) |
 //! | two who race | `two_servers_race` |
 
 use std::os::unix::fs::PermissionsExt;
@@ -297,7 +298,7 @@ fn an_invented_approver_is_turned_away() {
             decisions: vec![Decision {
                 target: Some(Target::ApprovalId(held.id.clone())),
                 verdict: Verdict::Approve.into(),
-                reason: String::new(),
+                ..Decision::default()
             }],
             ..RespondRequest::default()
         };

@@ -112,6 +112,7 @@ alone! {
             reason: "looks right".into(),
             message: "by the way, thanks".into(),
             idempotency_key: "once".into(),
+            ..DecideApprovalRequest::default()
         };
         case.app.approvals().decide_approval(request).await.unwrap();
         let done = case.completed(&run).await;

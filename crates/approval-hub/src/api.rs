@@ -13,6 +13,7 @@ use sayso_wire::v1;
 use tonic::{Request, Response, Status};
 
 use crate::ApprovalHub;
+use crate::edit::{self, Wanted};
 use crate::respond::{Answered, Asked, idempotency, respond};
 
 pub(crate) struct Api(pub(crate) ApprovalHub);
@@ -23,21 +24,39 @@ impl ApprovalHubService for Api {
         &self,
         request: Request<RespondRequest>,
     ) -> Result<Response<RespondResponse>, Status> {
-        let asked = asked(request.into_inner())?;
+        let (asked, edit) = asked(request.into_inner())?;
         let by = asked.response.by.clone();
-        let hub = &self.0;
         let salt = salt()?;
-        let responding = respond(&hub.store, &*hub.herald, &hub.store, &hub.key, asked, &salt);
-        let answered = responding.await.map_err(refused)?;
+        let answered = match &edit {
+            Some(edit) => edit::respond_edited(&self.0, asked, edit, &salt).await?,
+            None => answered(&self.0, asked, &salt).await.map_err(coded)?,
+        };
         Ok(Response::new(answer(&answered, &by)))
     }
 }
 
-fn asked(request: RespondRequest) -> Result<Asked, Coded> {
+/// Carries a response to its run.
+pub(crate) async fn answered(
+    hub: &ApprovalHub,
+    asked: Asked,
+    salt: &str,
+) -> Result<Answered, WriteError> {
+    respond(&hub.store, &*hub.herald, &hub.store, &hub.key, asked, salt).await
+}
+
+/// Keeps what is said with a vote from being guessed from its hash.
+fn salt() -> Result<String, Coded> {
+    let mut salt = [0; 16];
+    getrandom::fill(&mut salt).map_err(|error| Coded::internal("drawing a salt", &error))?;
+    Ok(hex::encode(salt))
+}
+
+fn asked(request: RespondRequest) -> Result<(Asked, Option<Wanted>), Coded> {
     let caller = request
         .caller
         .ok_or_else(|| invalid("caller", "required"))?;
     let run = name("run_id", RunId::new(&request.run_id))?;
+    let edit = Wanted::of(&request.decisions)?;
     let decisions = request
         .decisions
         .into_iter()
@@ -52,13 +71,16 @@ fn asked(request: RespondRequest) -> Result<Asked, Coded> {
         idempotency: None,
         ballot: Ballot::default(),
     };
-    response.idempotency = idempotency(request.idempotency_key, &run, &response);
-    Ok(Asked {
+    let edits = edit.as_ref().map(Wanted::to_string).unwrap_or_default();
+    response.idempotency = idempotency(request.idempotency_key, &run, &response, &edits);
+    let asked = Asked {
         namespace: name("caller.namespace", Namespace::new(&caller.namespace))?,
         reaches_all: caller.reach() == Reach::Namespace,
         run,
         response,
-    })
+        redaction: None,
+    };
+    Ok((asked, edit))
 }
 
 fn answer(answered: &Answered, by: &PrincipalId) -> RespondResponse {
@@ -129,13 +151,6 @@ fn outcome(
     })
 }
 
-/// Keeps what is said with a vote from being guessed from its hash.
-fn salt() -> Result<String, Coded> {
-    let mut salt = [0; 16];
-    getrandom::fill(&mut salt).map_err(|error| Coded::internal("drawing a salt", &error))?;
-    Ok(hex::encode(salt))
-}
-
 fn later_held(state: &RunState, id: &CallId) -> Option<v1::LaterHeld> {
     let call = state.call(id)?;
     Some(v1::LaterHeld {
@@ -143,10 +158,6 @@ fn later_held(state: &RunState, id: &CallId) -> Option<v1::LaterHeld> {
         call_id: call.id.to_string(),
         tool: call.tool.clone(),
     })
-}
-
-fn refused(error: WriteError) -> Coded {
-    coded(error)
 }
 
 fn not_a_decision(bad: BadDecision) -> Coded {

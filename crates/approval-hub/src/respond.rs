@@ -1,8 +1,11 @@
 //! Carries a response to its run.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use sayso_driver::{AppendError, Decided, Herald, Journal, LoadError, WriteError, Wrote, write};
+use sayso_driver::{
+    AppendError, Decided, Herald, Journal, LoadError, WriteError, Wrote, write, write_redacted,
+};
+use sayso_rules::Redaction;
 #[cfg(feature = "hooks")]
 use sayso_run::hooks::planted;
 use sayso_run::{
@@ -23,6 +26,8 @@ pub struct Asked {
     pub run: RunId,
     /// What the caller says.
     pub response: Response,
+    /// What readers of an edit are not shown; none if nothing is edited.
+    pub redaction: Option<Arc<Redaction>>,
 }
 
 /// What came of it.
@@ -129,7 +134,9 @@ async fn take<J: Journal, H: Herald>(
         reaches_all,
         run,
         response,
+        redaction,
     } = asked;
+    let redaction = redaction.as_deref();
     let reaches_all = *reaches_all;
     let decide = |state: &RunState, now: Timestamp| {
         check_reach(state, namespace, reaches_all, response)?;
@@ -162,11 +169,14 @@ async fn take<J: Journal, H: Herald>(
         }
         Ok(Decided { steps, not_after })
     };
-    let written = write(journal, herald, key, run, decide).await;
-    let wrote = match written {
+    let written = async || match redaction {
+        Some(redaction) => write_redacted(journal, herald, key, run, redaction, decide).await,
+        None => write(journal, herald, key, run, decide).await,
+    };
+    let wrote = match written().await {
         Err(WriteError::Append(AppendError::TooLate)) => {
             expire(journal, herald, key, run).await?;
-            write(journal, herald, key, run, decide).await
+            written().await
         }
         other => other,
     };
@@ -227,7 +237,7 @@ async fn expire<J: Journal, H: Herald>(
 
 /// A run of another namespace is as good as none (S6.11, B43). A plain message needs a run that the
 /// caller may write to; whoever may decide, may decide any run's calls but their own.
-fn check_reach(
+pub(crate) fn check_reach(
     state: &RunState,
     namespace: &Namespace,
     reaches_all: bool,
@@ -289,14 +299,19 @@ fn later(state: &RunState, response: &Response) -> Vec<CallId> {
     later
 }
 
-/// The idempotency key of a response, bound to its content.
-pub(crate) fn idempotency(key: String, run: &RunId, response: &Response) -> Option<IdempotencyKey> {
+/// The idempotency key of a response, bound to its content; `edits` is what it changes, as text.
+pub(crate) fn idempotency(
+    key: String,
+    run: &RunId,
+    response: &Response,
+    edits: &str,
+) -> Option<IdempotencyKey> {
     if key.is_empty() {
         return None;
     }
     let request = Digest::of(
         format!(
-            "respond {run} {:?} {:?}",
+            "respond {run} {:?} {:?}{edits}",
             response.decisions, response.message
         )
         .as_bytes(),

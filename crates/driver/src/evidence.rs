@@ -95,6 +95,11 @@ impl Evidence {
         self.standing.clone()
     }
 
+    /// Where values come from.
+    pub(crate) fn index(&self) -> &Index {
+        &self.index
+    }
+
     /// What a call is judged by, as the run stands after the calls before it.
     pub(crate) fn view<'e>(&'e self, standing: &'e Standing) -> RunView<'e> {
         RunView {

@@ -1,5 +1,5 @@
 use sayso_rules::bundle::{Action, Effect, Escalation, Excluded};
-use sayso_rules::judge::{RuleId, RunView, Tool};
+use sayso_rules::judge::{CallView, RuleId, RunView, Tool};
 use sayso_rules::leaves::leaves;
 use sayso_rules::{Index, Origin, Redaction, Role};
 use sayso_run::{
@@ -94,7 +94,7 @@ impl<T: Tools> Judge<'_, T> {
             (Action::Ask, _) => Ruling::Ask {
                 rule: verdict.rule.to_string(),
                 reason: verdict.reason.into_owned(),
-                quorum: self.quorum(call, resolved, run),
+                quorum: quorum(self.revision, &call_view(call, resolved), run),
                 origins: origins(&call.args, run.index),
             },
             (Action::Allow | Action::Deny, Some(Ok(child))) => Ruling::Delegate {
@@ -109,31 +109,25 @@ impl<T: Tools> Judge<'_, T> {
     }
 }
 
-impl<T> Judge<'_, T> {
-    /// What it takes to approve a call (S6.12).
-    fn quorum(&self, call: &Call, resolved: &Tool, run: &RunView<'_>) -> Quorum {
-        let deciders = self
-            .revision
-            .rules
-            .deciders(&call_view(call, resolved), run);
-        let Some(rule) = deciders else {
-            return Quorum::default();
-        };
-        let approvers = rule.approvers.as_ref();
-        let bars = |who| approvers.is_some_and(|approvers| approvers.exclude.contains(&who));
-        let author = self.revision.author.clone();
-        Quorum {
-            group: approvers.and_then(|approvers| approvers.group.clone()),
-            count: approvers.map_or(0, |approvers| approvers.count),
-            author: author.filter(|_| bars(Excluded::Author)),
-            no_writers: bars(Excluded::Writers),
-            escalate: rule.escalate.iter().map(widening).collect(),
-        }
+/// What it takes to approve a call (S6.12).
+pub(crate) fn quorum(revision: &Revision, call: &CallView<'_>, run: &RunView<'_>) -> Quorum {
+    let Some(rule) = revision.rules.deciders(call, run) else {
+        return Quorum::default();
+    };
+    let approvers = rule.approvers.as_ref();
+    let bars = |who| approvers.is_some_and(|approvers| approvers.exclude.contains(&who));
+    let author = revision.author.clone();
+    Quorum {
+        group: approvers.and_then(|approvers| approvers.group.clone()),
+        count: approvers.map_or(0, |approvers| approvers.count),
+        author: author.filter(|_| bars(Excluded::Author)),
+        no_writers: bars(Excluded::Writers),
+        escalate: rule.escalate.iter().map(widening).collect(),
     }
 }
 
 /// Where each value of the arguments came from, by the index that the rules are judged with (S6.3).
-fn origins(args: &str, index: &Index) -> Vec<ArgumentOrigin> {
+pub(crate) fn origins(args: &str, index: &Index) -> Vec<ArgumentOrigin> {
     let values = leaves(args).into_iter().filter(|leaf| leaf.says);
     let told = values.map(|leaf| {
         let (from, at) = match index.origin(&leaf.value) {

@@ -7,6 +7,7 @@
 //! * [`write()`] and [`start()`] are what everybody else does.
 
 mod drive;
+mod edit;
 mod evidence;
 mod hold;
 #[cfg(feature = "hooks")]
@@ -25,6 +26,7 @@ mod world;
 mod write;
 
 pub use drive::{Driven, Driver};
+pub use edit::{EditRefused, JudgedEdit, judge_edit};
 pub use hold::delegating::DelegationLimits;
 pub use journal::{
     Append, AppendError, Appended, Budget, Journal, LeaseChange, LoadError, Loaded, NewRun,
@@ -43,7 +45,10 @@ pub use world::{
     PolicyUnavailable, Revision, SecretsUnavailable, ToolDefinition, ToolHints, ToolKind,
     ToolReply, ToolRequest, ToolSet, Tools,
 };
-pub use write::{Decided, StartOutcome, WriteError, Wrote, start, start_at, write, write_for_lost};
+pub use write::{
+    Decided, StartOutcome, WriteError, Wrote, start, start_at, write, write_for_lost,
+    write_redacted,
+};
 
 /// The tool by which a model asks a person (S1.8).
 pub const ASK_PERSON: &str = "ask_person";

@@ -71,6 +71,7 @@ fn call_of(step: &Step) -> Option<&sayso_run::CallId> {
     match step {
         Step::ToolCall(step) => Some(&step.call),
         Step::ToolBlocked(step) => Some(&step.call),
+        Step::ToolEdited(step) => Some(&step.call),
         Step::VoteCast(step) => Some(&step.call),
         Step::Escalated(step) => Some(&step.call),
         Step::ToolApproved(step) => Some(&step.call),
@@ -212,6 +213,8 @@ fn approval_row(state: &RunState, call: &Call) -> Option<ApprovalRow> {
         requester: trigger.principal.clone(),
         tool: call.tool.clone(),
         args: call.args.clone(),
+        original: call.edited.as_ref().map(|edited| edited.proposed.clone()),
+        edited_by: call.edited.as_ref().map(|edited| edited.by.clone()),
         digest: call.digest,
         definition: call.definition?,
         task_input: trigger.input.clone(),

@@ -3,7 +3,8 @@
 //! A step's exact content stays in the timeline: it is hashed, and an approved call is sent from it.
 //! Where it holds what is nobody's business, a redacted view is stored beside it by the worker that
 //! writes it, the only one that knows the values of secrets. The rows that lists show hold the
-//! redacted text alone. What others write later changes neither arguments nor summaries.
+//! redacted text alone. What others write later changes neither arguments nor summaries; an edit
+//! of a held call does, and whoever writes one redacts it likewise (S6.7).
 
 use sayso_rules::Redaction;
 
@@ -44,6 +45,7 @@ pub(crate) fn rows(redaction: &Redaction, projected: &mut Projected) {
     }
     for approval in &mut projected.approvals {
         hide(&mut approval.args);
+        approval.original.iter_mut().for_each(hide);
         hide(&mut approval.task_input);
         hide(&mut approval.summary);
         hide(&mut approval.reason);

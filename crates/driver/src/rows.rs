@@ -236,6 +236,10 @@ pub struct ApprovalRow {
     pub tool: String,
     /// The exact argument bytes.
     pub args: String,
+    /// The bytes that the model proposed, where a person has edited them.
+    pub original: Option<String>,
+    /// Who has edited them last.
+    pub edited_by: Option<PrincipalId>,
     /// What it is bound to.
     pub digest: CallDigest,
     /// Digest of the tool's definition.

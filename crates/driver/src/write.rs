@@ -110,8 +110,9 @@ pub async fn write<J: Journal, H: Herald>(
     write_with(journal, herald, key, run, anyhow, None, decide).await
 }
 
-/// The same for a worker that has lost the run: it knows what readers are not to be shown.
-pub(crate) async fn write_redacted<J: Journal, H: Herald>(
+/// The same for whoever knows what readers are not to be shown: a worker that has lost the run, and
+/// who writes arguments that a person has edited.
+pub async fn write_redacted<J: Journal, H: Herald>(
     journal: &J,
     herald: &H,
     key: &ChainKey,

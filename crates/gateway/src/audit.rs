@@ -90,7 +90,7 @@ impl Tried {
         Tried {
             action: "approval.decide",
             subject: subject(&asked.approval_id),
-            details: json!({ "decision": asked.verdict().word() }),
+            details: json!({ "decision": asked.verdict().word(), "edits": asked.edits.len() }),
         }
     }
 
@@ -100,9 +100,11 @@ impl Tried {
         struct Decision {
             target: String,
             decision: &'static str,
+            edits: usize,
         }
         let decisions = asked.decisions.iter().take(64).map(|decision| Decision {
             decision: decision.verdict().word(),
+            edits: decision.edits.len(),
             target: match &decision.target {
                 Some(
                     v1::decision::Target::ApprovalId(target)

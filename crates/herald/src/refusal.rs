@@ -43,6 +43,7 @@ fn refused(refusal: &Refusal) -> Coded {
         | Refusal::AlreadyDecided { .. }
         | Refusal::VotedBefore(_)
         | Refusal::BrokenVote(_)
+        | Refusal::Changed(_)
         | Refusal::Expired { .. }
         | Refusal::KeyReused(_) => Kind::Precondition,
         Refusal::UnknownTarget(_) => Kind::NotFound,
@@ -92,6 +93,7 @@ fn refused(refusal: &Refusal) -> Coded {
         | Refusal::NotInGroup(_)
         | Refusal::VotedBefore(_)
         | Refusal::BrokenVote(_)
+        | Refusal::Changed(_)
         | Refusal::KeyReused(_)
         | Refusal::Empty
         | Refusal::TooLong { .. }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use sayso_driver::{Journal, LoadError, Revision, explain};
+use sayso_driver::{Journal, Revision, explain};
 use sayso_rules::judge::{
     CallView, Explanation, Hints, RunView, Standing, Tool, ToolView, Verdict, kind_by_name,
 };
@@ -156,7 +156,10 @@ async fn answer_recorded(
 ) -> Result<v1::ExplainCallResponse, Coded> {
     let run = name("recorded.run_id", RunId::new(&asked.run_id))?;
     let call = name("recorded.call_id", CallId::new(&asked.call_id))?;
-    let loaded = store.load(&run).await.map_err(|error| unreadable(&error))?;
+    let loaded = store
+        .load(&run)
+        .await
+        .map_err(|error| refuse::unreadable(&error))?;
     let state = loaded.ok_or_else(no_run)?.state;
     let trigger = state.trigger();
     if trigger.namespace != *namespace {
@@ -267,18 +270,6 @@ fn voice(verdict: &Verdict<'_>) -> v1::Voice {
 
 fn parsed(text: &str) -> Result<Bundle, Coded> {
     Bundle::parse(text).map_err(|errors| refuse::bundle(&errors))
-}
-
-/// A timeline that cannot be read.
-fn unreadable(error: &LoadError) -> Coded {
-    match error {
-        LoadError::Unavailable(_) => {
-            Coded::unavailable(code::DATABASE_UNAVAILABLE, "reading the run", error)
-        }
-        LoadError::TooNew { .. } | LoadError::Corrupt(_) | LoadError::BadRow { .. } => {
-            Coded::internal("reading the run", error)
-        }
-    }
 }
 
 fn no_call() -> Coded {

@@ -13,6 +13,7 @@ pub mod cases;
 mod changes;
 mod check;
 mod deploy;
+mod edit;
 pub mod explain;
 mod granted;
 mod read;
@@ -21,10 +22,12 @@ mod replay;
 mod roles;
 mod stored;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use sayso_service::health::Health;
 use sayso_store::Store;
+use sayso_tools::ArgumentCheck;
 use sayso_wire::internal::judgement_service_server::JudgementServiceServer;
 use sayso_wire::internal::policy_service_server::PolicyServiceServer;
 use sayso_wire::internal::role_service_server::RoleServiceServer;
@@ -44,12 +47,16 @@ const BETWEEN_LOOKS: Duration = Duration::from_secs(30);
 #[derive(Debug, Clone)]
 pub struct Policy {
     pub(crate) store: Store,
+    pub(crate) arguments: Arc<ArgumentCheck>,
 }
 
 impl Policy {
     /// Puts the parts together; touches nothing.
     pub fn build(store: Store) -> Self {
-        Self { store }
+        Self {
+            store,
+            arguments: Arc::default(),
+        }
     }
 
     /// The internal API.

@@ -1,5 +1,6 @@
 //! Refusals, each with its stable code (S10.5).
 
+use sayso_driver::LoadError;
 use sayso_rules::bundle::Trigger;
 use sayso_rules::{Bundle, BundleErrors};
 use sayso_run::BadName;
@@ -103,6 +104,18 @@ pub(crate) fn no_run() -> Coded {
         code::RUN_NOT_FOUND,
         "There is no such run here; `sayso runs ls` lists those that you can see.",
     )
+}
+
+/// A timeline that cannot be read.
+pub(crate) fn unreadable(error: &LoadError) -> Coded {
+    match error {
+        LoadError::Unavailable(_) => {
+            Coded::unavailable(code::DATABASE_UNAVAILABLE, "reading the run", error)
+        }
+        LoadError::TooNew { .. } | LoadError::Corrupt(_) | LoadError::BadRow { .. } => {
+            Coded::internal("reading the run", error)
+        }
+    }
 }
 
 /// There is no such agent in the namespace.

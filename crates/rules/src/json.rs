@@ -5,6 +5,7 @@
 //! judge that saw only one could be shown the harmless one.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 /// The deepest that values stand within values.
 const MAX_DEPTH: usize = 128;
@@ -29,6 +30,27 @@ impl<'t> Json<'t> {
         let value = reader.value(0)?;
         reader.blanks();
         (reader.at == text.len()).then_some(value)
+    }
+
+    /// Where the value at a JSON pointer stands in a text that is one JSON value; `None` if there is
+    /// none. Of a key that stands twice it is the first.
+    pub(crate) fn place(text: &'t str, pointer: &str) -> Option<Range<usize>> {
+        Self::read(text)?;
+        let mut reader = Reader { text, at: 0 };
+        if !pointer.is_empty() {
+            for token in pointer.strip_prefix('/')?.split('/') {
+                reader.blanks();
+                match reader.peek()? {
+                    b'{' => reader.enter_member(&token.replace("~1", "/").replace("~0", "~"))?,
+                    b'[' => reader.enter_item(token)?,
+                    _ => return None,
+                }
+            }
+        }
+        reader.blanks();
+        let start = reader.at;
+        reader.value(0)?;
+        Some(start..reader.at)
     }
 }
 
@@ -73,6 +95,40 @@ impl<'t> Reader<'t> {
             b'{' => self.map(depth),
             _ => self.number(),
         }
+    }
+
+    /// Goes on to the value of a member of the mapping that begins here.
+    fn enter_member(&mut self, wanted: &str) -> Option<()> {
+        self.eat(b'{')?;
+        loop {
+            self.blanks();
+            let key = self.text()?;
+            self.blanks();
+            self.eat(b':')?;
+            if key == wanted {
+                return Some(());
+            }
+            self.value(0)?;
+            self.blanks();
+            self.eat(b',')?;
+        }
+    }
+
+    /// Goes on to an item of the list that begins here.
+    fn enter_item(&mut self, wanted: &str) -> Option<()> {
+        let index: usize = wanted.parse().ok()?;
+        // `+1` and `01` are no indices.
+        if index.to_string() != wanted {
+            return None;
+        }
+        self.eat(b'[')?;
+        for _ in 0..index {
+            self.value(0)?;
+            self.blanks();
+            self.eat(b',')?;
+        }
+        self.blanks();
+        (self.peek()? != b']').then_some(())
     }
 
     fn list(&mut self, depth: usize) -> Option<Json<'t>> {

@@ -19,10 +19,12 @@
 //! - [`schedule`]: when a schedule is due.
 //! - [`trace`]: whole runs judged offline.
 //! - [`role`]: the ceiling over everything an agent may do.
+//! - [`mod@edit`]: arguments as a person changes them.
 //! - [`mod@warnings`]: what is allowed in a bundle but probably not meant.
 
 pub mod bundle;
 pub mod decimal;
+pub mod edit;
 pub mod glob;
 mod json;
 pub mod judge;

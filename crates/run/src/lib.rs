@@ -45,17 +45,17 @@ pub use origin::{ArgumentOrigin, OriginKind};
 pub use quorum::{CastVote, OpenVote, Quorum, Widening};
 pub use state::{
     ActionStatus, Answer, ApprovalOutcome, Ballot, Brief, Call, Child, ChildEnd, Clearance,
-    Corrupt, Decision, DecisionItem, Effect, Finished, HeldCall, Input, Judgement, Lowered,
-    ModelFailure, NewChild, Next, Outcome, Phase, Placeholder, Proposed, Refusal, Response, Ruling,
-    RunState, Start, Status, Target, ToolOutput, WaitFor, Words,
+    Corrupt, Decision, DecisionItem, Edit, Edited, Effect, Finished, HeldCall, Input, Judgement,
+    Lowered, ModelFailure, NewChild, Next, Outcome, Phase, Placeholder, Proposed, Refusal,
+    Response, Ruling, RunState, Start, Status, Target, ToolOutput, WaitFor, Words,
 };
 pub use step::{
     AssistantMessage, AwaitingApproval, AwaitingInput, Cancelled, ChildFinished, ChildStarted,
     Compaction, CompactionKind, Completion, DenyCause, EndedBy, Escalated, Failed, IdempotencyKey,
     Marks, ModelFailover, Parent, RepeatLoop, Retried, RetryScheduled, Source, SpendingCap, Step,
     StepError, StepKind, TakenOver, Thinking, Tick, ToolApproved, ToolBlocked, ToolCall,
-    ToolDenied, ToolOutcome, ToolResult, ToolStarted, ToolsListed, TriggerReceived, Trust,
-    TrustLowered, Usage, UserMessage, Verdict, VoteCast,
+    ToolDenied, ToolEdited, ToolOutcome, ToolResult, ToolStarted, ToolsListed, TriggerReceived,
+    Trust, TrustLowered, Usage, UserMessage, Verdict, VoteCast,
 };
 pub use summary::summarise;
 pub use time::{Month, Timestamp};

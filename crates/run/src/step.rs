@@ -271,6 +271,30 @@ pub struct VoteCast {
     pub sealed: Digest,
 }
 
+/// A person changed the arguments of a held call: a new proposal, which stands in the place of the old
+/// one (S6.7). The votes before it are void. The step's actor is who.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolEdited {
+    /// The call.
+    pub call: CallId,
+    /// Its approval.
+    pub approval: ApprovalId,
+    /// What was changed: the digest before.
+    pub before: CallDigest,
+    /// What the approval is bound to from here on.
+    pub digest: CallDigest,
+    /// The exact argument bytes from here on.
+    pub args: String,
+    /// One sentence for the reviewer.
+    pub summary: String,
+    /// What it takes to approve it now.
+    #[serde(default, skip_serializing_if = "Quorum::is_plain")]
+    pub quorum: Quorum,
+    /// Where each value of the arguments came from.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub origins: Vec<ArgumentOrigin>,
+}
+
 /// Nobody has decided for a while: another group may decide as well.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Escalated {
@@ -800,6 +824,7 @@ steps! {
     ToolCall(ToolCall) = "tool_call" v 1,
     ToolBlocked(ToolBlocked) = "tool_blocked" v 1,
     AwaitingApproval(AwaitingApproval) = "awaiting_approval" v 1,
+    ToolEdited(ToolEdited) = "tool_edited" v 1,
     VoteCast(VoteCast) = "vote_cast" v 1,
     Escalated(Escalated) = "escalated" v 1,
     ToolApproved(ToolApproved) = "tool_approved" v 1,

@@ -182,6 +182,9 @@ impl RunState {
                 text.len()
             );
         }
+        if call.placeheld.is_none() && call.is_finished() {
+            text.insert_str(0, &edit_note(call));
+        }
         ResultMessage {
             id: call.id.clone(),
             model_name: call.model_name.clone(),
@@ -194,16 +197,31 @@ impl RunState {
 /// What a model is told of a call that was approved after it was told that it waits, and sent.
 fn unknown_note(call: &Call) -> String {
     format!(
-        "[note] the earlier call {} ({}), which had no result then, was approved and sent:\n{UNKNOWN}",
-        call.id, call.model_name
+        "[note] the earlier call {} ({}), which had no result then, was approved and sent:\n{}{UNKNOWN}",
+        call.id,
+        call.model_name,
+        edit_note(call)
     )
+}
+
+/// What a person made of a call before it was let through (S6.7, B09); empty if nobody did. What the
+/// model wrote stays as it is in its own answer.
+fn edit_note(call: &Call) -> String {
+    match (&call.edited, &call.clearance) {
+        (Some(_), Some(_)) => format!(
+            "[edited] a person changed the arguments of this call before it was let through; these \
+             count, not the ones you wrote: {}\n",
+            call.args
+        ),
+        (Some(_), None) | (None, _) => String::new(),
+    }
 }
 
 fn call_message(call: &Call) -> CallMessage {
     CallMessage {
         id: call.id.clone(),
         model_name: call.model_name.clone(),
-        args: call.args.clone(),
+        args: call.proposed_args().to_owned(),
     }
 }
 
@@ -218,7 +236,7 @@ fn result_text(call: &Call) -> (String, bool) {
 /// What is known of a call now, as the model is told it.
 pub(crate) fn told(call: &Call) -> String {
     match &call.phase {
-        Phase::Finished(finished) => outcome_text(&finished.outcome).0,
+        Phase::Finished(finished) => edit_note(call) + &outcome_text(&finished.outcome).0,
         Phase::Proposed
         | Phase::Held
         | Phase::Asked
@@ -298,7 +316,9 @@ fn late_note(call: &Call) -> String {
     };
     let kind = if is_error { "error" } else { "result" };
     format!(
-        "[note] {kind} of the earlier call {} ({}), which had no result then:\n{text}",
-        call.id, call.model_name
+        "[note] {kind} of the earlier call {} ({}), which had no result then:\n{}{text}",
+        call.id,
+        call.model_name,
+        edit_note(call)
     )
 }

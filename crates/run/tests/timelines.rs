@@ -291,10 +291,7 @@ impl Scripted {
             .iter()
             .map(|(call, verdict)| DecisionItem {
                 target: Target::Call(CallId::new(*call).unwrap()),
-                decision: Decision {
-                    verdict: *verdict,
-                    reason: Some("so".into()),
-                },
+                decision: Decision::new(*verdict, Some("so".into())),
             })
             .collect();
         let by = PrincipalId::new("app").unwrap();

@@ -456,9 +456,28 @@ pub(crate) struct DecideArgs {
     /// A message to the agent; the run then goes on without what stays undecided.
     #[arg(long)]
     pub(crate) message: Option<String>,
+    /// Change a value of the arguments and approve the call as changed. The value is JSON, or else a
+    /// text; all other bytes stay as they are.
+    #[arg(long, value_name = "POINTER=VALUE", value_parser = setting, conflicts_with = "run")]
+    pub(crate) set: Vec<(String, String)>,
+    /// The digest of what you saw: needed where somebody else has edited the call.
+    #[arg(long, value_name = "DIGEST", conflicts_with = "run")]
+    pub(crate) digest: Option<String>,
     /// Do not ask before approving.
     #[arg(long, short)]
     pub(crate) yes: bool,
+}
+
+/// A pointer and a value; the first `=` parts them.
+fn setting(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((pointer, value)) if pointer.is_empty() || pointer.starts_with('/') => {
+            Ok((pointer.to_owned(), value.to_owned()))
+        }
+        Some(_) | None => {
+            Err("it is written as /amount=50: a JSON pointer, `=`, a value".to_owned())
+        }
+    }
 }
 
 #[derive(Debug, Subcommand)]

@@ -106,7 +106,8 @@ async fn run_one(
             .await
         }
         Service::ApprovalHub => {
-            let hub = services.hub();
+            let peers = Peers::remote(&services.config, &services.adapters, "approval-hub");
+            let hub = services.hub(peers.policy);
             hub.check_health(&health);
             internal(service, services, hub.routes(), health, &shutdown, async {}).await
         }

@@ -149,7 +149,8 @@ fn spawn(
             SignInternal::new(caller, key),
         )
     };
-    let (scheduler, hub, policy) = (services.scheduler(), services.hub(), services.policy());
+    let (scheduler, policy) = (services.scheduler(), services.policy());
+    let hub = services.hub(local(policy.routes(), "approval-hub"));
     let health = Health::new();
     scheduler.check_health(&health);
     let gateway = services.gateway(Peers {

@@ -44,7 +44,7 @@ impl Store {
 const APPROVAL: &str = "SELECT id, namespace, run, call, agent, requester, tool, args, digest, \
     definition, task_input, trust, rule, reason, summary, seq, status, requested_at, expires_at, \
     decided_by, decided_at, decision_reason, closed_cause, action_status, deciders, \
-    escalates_at, origins FROM approvals \
+    escalates_at, origins, original, edited_by FROM approvals \
     WHERE";
 
 /// One approval of the namespace `$1`. Written so that only the index of ids fits: it is not looked
@@ -179,6 +179,8 @@ struct ApprovalRecord {
     deciders: Option<String>,
     escalates_at: Option<i64>,
     origins: Option<String>,
+    original: Option<String>,
+    edited_by: Option<String>,
 }
 
 impl ApprovalRecord {
@@ -197,6 +199,8 @@ impl ApprovalRecord {
             requester: name(self.requester)?,
             tool: self.tool,
             args: self.args,
+            original: self.original,
+            edited_by: self.edited_by.map(name).transpose()?,
             digest: digest(&self.digest)?.into(),
             definition: digest(&self.definition)?,
             task_input: self.task_input,

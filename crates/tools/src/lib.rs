@@ -19,6 +19,7 @@
 mod arguments;
 mod artifact;
 mod builtin;
+mod check;
 mod cut;
 pub mod demo_shop;
 mod mcp;
@@ -31,6 +32,7 @@ mod storage;
 mod toolbox;
 
 pub use artifact::MAX_ARTIFACT_BYTES;
+pub use check::ArgumentCheck;
 pub use mcp::IDEMPOTENCY_KEY_META;
 pub use secrets::{KnownSecrets, NoSecrets, Secrets};
 pub use storage::{Artifacts, NewArtifact, StorageError, ToolSets};

@@ -15,12 +15,12 @@ use serde_json::Value;
 use tokio::sync::Semaphore;
 
 use crate::arguments::{self, Numbers};
+use crate::check::ArgumentCheck;
 use crate::cut::cut;
 use crate::mcp::{
     CallFailure, ConnectError, Dispatch, Key, Lease, ListFailure, Listing, Pool, PoolLimits,
     ServerSpec,
 };
-use crate::schema::Schemas;
 use crate::secrets::{Secrets, fill};
 use crate::sets::Sets;
 use crate::storage::{Artifacts, StorageError, ToolSets};
@@ -57,7 +57,7 @@ impl Default for ToolboxSettings {
 pub struct Toolbox {
     pool: Arc<Pool>,
     sets: Sets,
-    schemas: Schemas,
+    arguments: ArgumentCheck,
     artifacts: Arc<dyn Artifacts>,
     secrets: Arc<dyn Secrets>,
     calls: Semaphore,
@@ -80,7 +80,7 @@ impl Toolbox {
         Self {
             pool: Arc::new(Pool::new(limits)),
             sets: Sets::new(sets),
-            schemas: Schemas::new(),
+            arguments: ArgumentCheck::default(),
             artifacts,
             secrets,
             calls: Semaphore::new(settings.max_calls.clamp(1, Semaphore::MAX_PERMITS)),
@@ -290,30 +290,7 @@ impl Tools for Toolbox {
     }
 
     fn check(&self, tool: &ToolDefinition, args: &str) -> Result<(), String> {
-        let numbers = match tool.kind {
-            ToolKind::Mcp => Numbers::MustSurvive,
-            ToolKind::Builtin | ToolKind::Control | ToolKind::Agent => Numbers::AreKept,
-        };
-        let problems = match arguments::read(args, numbers) {
-            Ok(value) => {
-                let mut problems =
-                    self.schemas
-                        .problems(&tool.registered, &tool.input_schema, &value);
-                if problems.is_empty()
-                    && tool.registered == artifact::NAME
-                    && let Err(problem) = artifact::check(args)
-                {
-                    problems.push(problem);
-                }
-                problems
-            }
-            Err(problems) => problems,
-        };
-        if problems.is_empty() {
-            Ok(())
-        } else {
-            Err(arguments::describe(&problems))
-        }
+        self.arguments.check(tool, args)
     }
 
     async fn call(&self, revision: &Revision, request: ToolRequest, fence: Fence) -> ToolReply {

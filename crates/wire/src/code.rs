@@ -83,6 +83,16 @@ codes! {
     APPROVAL_VOTED_BEFORE = "approval.voted_before";
     /// What was said with an earlier vote is not what was sealed.
     APPROVAL_BROKEN_VOTE = "approval.broken_vote";
+    /// Somebody has edited the call, and the decision does not name what it is now.
+    APPROVAL_CHANGED = "approval.changed";
+    /// The arguments have no value where an edit names one.
+    EDIT_POINTER_UNKNOWN = "edit.pointer_unknown";
+    /// An edit names what is redacted, or its value holds a mask.
+    EDIT_MASKED = "edit.masked";
+    /// An edit's value is not JSON, or the arguments as edited do not fit the tool's schema.
+    EDIT_INVALID = "edit.invalid";
+    /// A rule denies the call as edited, or the role does not permit it.
+    EDIT_REFUSED = "edit.refused";
     /// The namespace has no such principal.
     GROUP_NO_PRINCIPAL = "group.no_principal";
     /// The principal is not in the group.

@@ -1,6 +1,9 @@
 //! Decisions as they come in over the wire.
 
-use sayso_run::{ApprovalId, BadName, CallId, Decision, DecisionItem, Target, Verdict};
+use sayso_run::{
+    ApprovalId, BadName, CallDigest, CallId, Decision, DecisionItem, Digest, NotADigest, Target,
+    Verdict,
+};
 use thiserror::Error;
 
 use crate::v1;
@@ -18,7 +21,19 @@ pub enum BadDecision {
     /// The id is not one.
     #[error(transparent)]
     BadId(#[from] BadName),
+    /// The digest is not one.
+    #[error(transparent)]
+    BadDigest(#[from] NotADigest),
+    /// Changes go with the approval of one call.
+    #[error("arguments are changed with the approval of one call, named by itself or its approval")]
+    BadEdit,
+    /// There are more than one decision may have.
+    #[error("at most {MAX_EDITS} values are changed at once")]
+    TooManyEdits,
 }
+
+/// How many values one decision may change.
+pub const MAX_EDITS: usize = 100;
 
 impl BadDecision {
     /// The field at fault.
@@ -26,22 +41,26 @@ impl BadDecision {
         match self {
             BadDecision::NoTarget | BadDecision::BadId(_) => "target",
             BadDecision::NoVerdict => "verdict",
+            BadDecision::BadDigest(_) => "digest",
+            BadDecision::BadEdit | BadDecision::TooManyEdits => "edits",
         }
     }
 }
 
-/// Reads one decision. An empty reason is none.
+/// Reads one decision; its edits are still to be judged. An empty reason is none.
 ///
 /// # Errors
 ///
 /// When something is missing or an id is malformed.
 pub fn item(decision: v1::Decision) -> Result<DecisionItem, BadDecision> {
-    let verdict = verdict(decision.verdict())?;
-    let target = target(decision.target.as_ref())?;
-    let reason = given(decision.reason);
+    check(&decision)?;
+    let decided = Decision {
+        saw: saw(&decision.digest)?,
+        ..Decision::new(verdict(decision.verdict())?, given(decision.reason))
+    };
     Ok(DecisionItem {
-        target,
-        decision: Decision { verdict, reason },
+        target: target(decision.target.as_ref())?,
+        decision: decided,
     })
 }
 
@@ -51,8 +70,25 @@ pub fn item(decision: v1::Decision) -> Result<DecisionItem, BadDecision> {
 ///
 /// The same.
 pub fn check(decision: &v1::Decision) -> Result<(), BadDecision> {
-    verdict(decision.verdict())?;
-    target(decision.target.as_ref()).map(drop)
+    let verdict = verdict(decision.verdict())?;
+    let target = target(decision.target.as_ref())?;
+    saw(&decision.digest)?;
+    let edits = decision.edits.len();
+    if edits > MAX_EDITS {
+        return Err(BadDecision::TooManyEdits);
+    }
+    if edits > 0 && (verdict == Verdict::Deny || matches!(target, Target::Tool(_))) {
+        return Err(BadDecision::BadEdit);
+    }
+    Ok(())
+}
+
+/// The digest that a person saw; none if it is empty.
+fn saw(digest: &str) -> Result<Option<CallDigest>, NotADigest> {
+    if digest.is_empty() {
+        return Ok(None);
+    }
+    digest.parse::<Digest>().map(CallDigest::from).map(Some)
 }
 
 fn target(named: Option<&Named>) -> Result<Target, BadDecision> {
@@ -73,7 +109,8 @@ pub fn verdict(verdict: v1::Verdict) -> Result<Verdict, BadDecision> {
     Verdict::try_from(verdict).map_err(|_| BadDecision::NoVerdict)
 }
 
-/// A decision as it is sent.
+/// A decision as it is sent. An edit travels as what is changed, not as what was judged: it is left
+/// out.
 pub fn sent(item: DecisionItem) -> v1::Decision {
     let target = match item.target {
         Target::Approval(id) => Named::ApprovalId(id.to_string()),
@@ -84,6 +121,12 @@ pub fn sent(item: DecisionItem) -> v1::Decision {
         target: Some(target),
         verdict: v1::Verdict::from(item.decision.verdict).into(),
         reason: item.decision.reason.unwrap_or_default(),
+        digest: item
+            .decision
+            .saw
+            .map(|saw| saw.to_string())
+            .unwrap_or_default(),
+        edits: Vec::new(),
     }
 }
 
@@ -100,7 +143,7 @@ mod tests {
         v1::Decision {
             target,
             verdict: verdict.into(),
-            reason: String::new(),
+            ..v1::Decision::default()
         }
     }
 
@@ -116,7 +159,7 @@ mod tests {
             {
                 let went = DecisionItem {
                     target: target.clone(),
-                    decision: Decision { verdict, reason },
+                    decision: Decision::new(verdict, reason),
                 };
                 assert_eq!(check(&sent(went.clone())), Ok(()));
                 assert_eq!(item(sent(went.clone())), Ok(went));
@@ -128,6 +171,10 @@ mod tests {
     #[test]
     fn incomplete_decisions_are_refused() {
         let tool = || Some(Named::Tool("t".into()));
+        let edit = v1::ArgumentEdit {
+            pointer: "/a".into(),
+            value_json: "1".into(),
+        };
         let cases = [
             (decision(None, v1::Verdict::Deny), "target"),
             (
@@ -147,6 +194,29 @@ mod tests {
         for (bad, field) in cases {
             assert_eq!(check(&bad).unwrap_err().field(), field, "{bad:?}");
             assert_eq!(check(&bad), item(bad).map(drop));
+        }
+        for bad in [
+            v1::Decision {
+                digest: "abc".into(),
+                ..decision(tool(), v1::Verdict::Approve)
+            },
+            v1::Decision {
+                edits: vec![edit.clone()],
+                ..decision(tool(), v1::Verdict::Approve)
+            },
+            v1::Decision {
+                edits: vec![edit.clone()],
+                ..decision(Some(Named::CallId("call_1_1".into())), v1::Verdict::Deny)
+            },
+            v1::Decision {
+                edits: vec![edit; MAX_EDITS + 1],
+                ..decision(Some(Named::CallId("call_1_1".into())), v1::Verdict::Approve)
+            },
+        ] {
+            assert!(
+                matches!(check(&bad).unwrap_err().field(), "digest" | "edits"),
+                "{bad:?}"
+            );
         }
         let mut newer = decision(tool(), v1::Verdict::Approve);
         newer.verdict = 99;

@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use sayso_approval_hub::{Asked, respond};
 use sayso_driver::WriteError;
+use sayso_rules::judge::START_AGENT;
 use sayso_run::{
-    AgentName, Decision, DecisionItem, Digest, HeldCall, IdempotencyKey, Namespace, PrincipalId,
-    Response, RunId, RunState, Status, Target, TaskId, Trust, Verdict,
+    AgentName, Call, Decision, DecisionItem, Digest, Edit, HeldCall, IdempotencyKey, Namespace,
+    PrincipalId, Quorum, Response, RunId, RunState, Status, Target, TaskId, Trust, Verdict,
 };
 use sayso_scheduler::{Asker, NewRun, StartOrigin, admit, cancel, retry};
 
@@ -150,11 +151,13 @@ fn decisions(random: &mut Random, name: &str, state: &RunState) -> Option<Respon
         } else {
             Verdict::Deny
         };
+        let edits = verdict == Verdict::Approve && !matches!(target, Target::Tool(_));
+        let edit = (edits && random.permille(150)).then(|| edit(random, state, call));
         items.push(DecisionItem {
             target,
             decision: Decision {
-                verdict,
-                reason: None,
+                edit,
+                ..Decision::new(verdict, None)
             },
         });
     }
@@ -168,6 +171,26 @@ fn decisions(random: &mut Random, name: &str, state: &RunState) -> Option<Respon
         idempotency: None,
         ballot: sayso_run::Ballot::default(),
     })
+}
+
+/// An edit as the hub would take it: it holds for the state in which it was judged. Sometimes the
+/// rules ask for two of the edited call.
+fn edit(random: &mut Random, state: &RunState, call: &Call) -> Edit {
+    let args = match call.tool.as_str() {
+        // What a child is started with stays a task.
+        START_AGENT => call.args.clone(),
+        _ => format!("{{\"edited\":{}}}", random.below(1000)),
+    };
+    Edit {
+        args,
+        shown: None,
+        origins: Vec::new(),
+        quorum: random.permille(300).then(|| Quorum {
+            count: 2,
+            ..Quorum::default()
+        }),
+        judged_at: state.seq(),
+    }
 }
 
 async fn say(world: &Arc<World>, name: &str, run: &RunId) {
@@ -209,6 +232,7 @@ async fn send_once(world: &Arc<World>, run: &RunId, response: Response) {
         reaches_all: true,
         run: run.clone(),
         response: response.clone(),
+        redaction: None,
     };
     let key = world.key.clone();
     let ballots = BallotBox(Arc::clone(world));
@@ -286,12 +310,12 @@ pub(crate) async fn finish(world: Arc<World>) {
             let run = state.run().clone();
             let items: Vec<DecisionItem> = state
                 .held()
-                .filter_map(|call| call.approval.as_ref())
-                .map(|held| DecisionItem {
+                .filter_map(|call| Some((call, call.approval.as_ref()?)))
+                .map(|(call, held)| DecisionItem {
                     target: Target::Approval(held.id.clone()),
                     decision: Decision {
-                        verdict: Verdict::Approve,
-                        reason: None,
+                        saw: Some(call.digest),
+                        ..Decision::new(Verdict::Approve, None)
                     },
                 })
                 .collect();

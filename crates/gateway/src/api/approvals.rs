@@ -7,6 +7,7 @@ use sayso_driver::ApprovalRow;
 use sayso_run::{AgentName, ApprovalId, PrincipalId, RunId, Timestamp};
 use sayso_service::error::{Coded, Kind};
 use sayso_store::{ApprovalFilter, PageRequest};
+use sayso_wire::decision::BadDecision;
 use sayso_wire::internal;
 use sayso_wire::v1;
 use sayso_wire::v1::approval_service_server::ApprovalService;
@@ -151,17 +152,21 @@ async fn decide(
     check.text("reason", &asked.reason);
     check.text("message", &asked.message);
     check.key(&asked.idempotency_key);
+    let decided = v1::Decision {
+        target: Some(Target::ApprovalId(asked.approval_id.clone())),
+        verdict: asked.verdict,
+        reason: asked.reason,
+        edits: asked.edits,
+        digest: asked.digest,
+    };
+    check_edits(&mut check, "", &decided);
     check.done()?;
     let run = run_of(shared, session, &approval.expect(CHECKED)).await?;
     let message = decision::given(asked.message);
     let request = internal::RespondRequest {
         caller: Some(on_behalf(session)?),
         run_id: run.to_string(),
-        decisions: vec![v1::Decision {
-            target: Some(Target::ApprovalId(asked.approval_id.clone())),
-            verdict: asked.verdict,
-            reason: asked.reason,
-        }],
+        decisions: vec![decided],
         goes_on: message.is_some(),
         message,
         seen_sequence: None,
@@ -217,13 +222,18 @@ fn check_response(asked: &v1::RespondToRunRequest) -> Result<(), Coded> {
     if asked.decisions.len() > MAX_DECISIONS {
         check.wrong("decisions", format!("must be at most {MAX_DECISIONS}"));
     }
-    let mut by_tool = false;
+    let (mut by_tool, mut edited) = (false, 0);
     for (at, decision) in asked.decisions.iter().take(MAX_DECISIONS).enumerate() {
         check.text(&format!("decisions[{at}].reason"), &decision.reason);
         by_tool |= matches!(decision.target, Some(Target::Tool(_)));
-        if let Err(bad) = decision::item(decision.clone()) {
-            check.wrong(format!("decisions[{at}].{}", bad.field()), bad.to_string());
+        edited += usize::from(!decision.edits.is_empty());
+        match decision::check(decision) {
+            Err(bad) => check.wrong(format!("decisions[{at}].{}", bad.field()), bad.to_string()),
+            Ok(()) => check_edits(&mut check, &format!("decisions[{at}]."), decision),
         }
+    }
+    if edited > 1 {
+        check.wrong("decisions", "must edit one call at most");
     }
     check.done()?;
     if asked.decisions.is_empty() && asked.message.is_empty() {
@@ -238,6 +248,20 @@ fn check_response(asked: &v1::RespondToRunRequest) -> Result<(), Coded> {
         .field("seen_sequence", "is required with a decision by tool"));
     }
     Ok(())
+}
+
+/// The edits and the digest of a decision that names what it is about.
+fn check_edits(check: &mut Check, of: &str, decided: &v1::Decision) {
+    if let Err(
+        bad @ (BadDecision::BadDigest(_) | BadDecision::BadEdit | BadDecision::TooManyEdits),
+    ) = decision::check(decided)
+    {
+        check.wrong(format!("{of}{}", bad.field()), bad.to_string());
+    }
+    for (at, edit) in decided.edits.iter().take(decision::MAX_EDITS).enumerate() {
+        check.text(&format!("{of}edits[{at}].pointer"), &edit.pointer);
+        check.text(&format!("{of}edits[{at}].value_json"), &edit.value_json);
+    }
 }
 
 /// The run of an approval of the caller's namespace; an approver reaches all of it.
@@ -316,5 +340,6 @@ impl Wanted {
 
 /// The bytes of an approval's texts; its arguments are sent in two forms.
 fn weight(row: &ApprovalRow) -> usize {
-    row.task_input.len() + 2 * row.args.len() + row.decision_reason.as_ref().map_or(0, String::len)
+    let args = row.args.len() + row.original.as_ref().map_or(0, String::len);
+    row.task_input.len() + 2 * args + row.decision_reason.as_ref().map_or(0, String::len)
 }

@@ -55,6 +55,8 @@ pub(super) async fn decide(
         reason: fields.take("reason"),
         message: fields.take("message"),
         idempotency_key: fields.take("key"),
+        edits: Vec::new(),
+        digest: fields.take("digest"),
     };
     let decided = console.api.decide_approval(visitor.ask(DECIDE, request)?);
     match decided.await {
@@ -129,6 +131,15 @@ fn arguments(approval: &v1::Approval, all: bool) -> Markup {
             p { code.tool { (shown(&approval.tool)) } }
             pre.text dir="ltr" tabindex="0" aria-label="Exact arguments" { (args) }
             @if args.is_cut() { (show_all(approval)) }
+        }
+        @if let (Some(original), Some(by)) = (&approval.original_args_json, &approval.edited_by) {
+            @let original = cut(original, if all { usize::MAX } else { LONG });
+            section {
+                h2 { "What the agent had asked for" }
+                p { "Edited by " strong { (shown(by)) } "; what stands above counts." }
+                pre.text dir="ltr" tabindex="0" aria-label="Original arguments" { (original) }
+                @if original.is_cut() { (show_all(approval)) }
+            }
         }
     }
 }
@@ -260,6 +271,7 @@ fn decision(approval: &v1::Approval, visitor: &Visitor) -> Markup {
                 aria-labelledby="decide" {
                 (form_value(visitor))
                 (once())
+                input type="hidden" name="digest" value=(approval.digest);
                 label for="reason" { "Reason " span.hint { "optional; recorded, and told to the agent if you deny" } }
                 textarea #reason name="reason" rows="2" {}
                 label for="message" { "Message to the agent " span.hint { "optional; the run goes on with it" } }

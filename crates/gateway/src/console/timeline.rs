@@ -136,6 +136,10 @@ fn told(read: Step, step: &v1::RunStep, calls: &Calls) -> Entry {
             1 => html! { "The run waits for a decision." },
             count => html! { "The run waits for " (count) " decisions." },
         }),
+        Step::ToolEdited(it) => {
+            let sentence = html! { (who) " edited " (tool(&it.call)) ":" (review(&it.approval)) };
+            Entry::of(sentence).exact(it.args)
+        }
         Step::VoteCast(it) => Entry::of(html! {
             (who) " voted to approve " (tool(&it.call)) "; more are needed." (review(&it.approval))
         }),

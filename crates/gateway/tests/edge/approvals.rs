@@ -117,7 +117,7 @@ async fn b42_nobody_decides_their_own_request_and_the_refusal_is_recorded() {
             decisions: vec![v1::Decision {
                 target: Some(v1::decision::Target::ApprovalId(approval.clone())),
                 verdict: verdict.into(),
-                reason: String::new(),
+                ..v1::Decision::default()
             }],
             ..v1::RespondToRunRequest::default()
         };
@@ -277,6 +277,7 @@ async fn s6_4_one_response_decides_several_calls() {
         target,
         verdict: verdict.into(),
         reason: reason.into(),
+        ..v1::Decision::default()
     };
     let by_tool = Some(v1::decision::Target::Tool("shop.close".into()));
     let respond = |decisions, seen_sequence, message: &str| v1::RespondToRunRequest {

@@ -372,6 +372,8 @@ fn approval(
         requester: PrincipalId::new("ann").unwrap(),
         tool: "shop.refund".into(),
         args: args.into(),
+        original: None,
+        edited_by: None,
         digest: CallDigest::of(run, &call, "shop.refund", &definition, args),
         definition,
         call,

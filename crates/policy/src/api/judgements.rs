@@ -1,17 +1,19 @@
 //! The internal `JudgementService`.
 
+use sayso_driver::JudgedEdit;
 use sayso_rules::Bundle;
 use sayso_service::error::{Coded, Kind};
 use sayso_wire::code;
 use sayso_wire::internal::judgement_service_server::JudgementService;
 use sayso_wire::internal::{
-    ExplainRequest, ExplainResponse, ReplayRequest, ReplayResponse, TestRequest, TestResponse,
+    ExplainRequest, ExplainResponse, JudgeEditRequest, JudgeEditResponse, ReplayRequest,
+    ReplayResponse, TestRequest, TestResponse,
 };
 use tonic::{Request, Response, Status};
 
 use super::{Api, namespace};
 use crate::cases::{BadCases, Cases};
-use crate::{explain, refuse, replay};
+use crate::{edit, explain, refuse, replay};
 
 #[tonic::async_trait]
 impl JudgementService for Api {
@@ -48,6 +50,23 @@ impl JudgementService for Api {
         Ok(Response::new(ReplayResponse {
             response: Some(answer),
         }))
+    }
+
+    async fn judge_edit(
+        &self,
+        request: Request<JudgeEditRequest>,
+    ) -> Result<Response<JudgeEditResponse>, Status> {
+        let asked = request.into_inner();
+        let namespace = namespace("namespace", &asked.namespace)?;
+        let judged = edit::judge(&self.0, &namespace, &asked).await?;
+        Ok(Response::new(told(&judged)))
+    }
+}
+
+fn told(judged: &JudgedEdit) -> JudgeEditResponse {
+    JudgeEditResponse {
+        judged_json: serde_json::to_string(judged)
+            .expect("a judged edit holds only strings, numbers and lists of them"),
     }
 }
 

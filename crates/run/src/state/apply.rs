@@ -5,19 +5,15 @@ use std::collections::BTreeMap;
 
 use thiserror::Error;
 
-use super::call::ApprovalOutcome;
-use super::{
-    Call, Clearance, End, Entry, Finished, HeldCall, Lowered, Outcome, Phase, RunState, Words,
-};
+use super::{Call, Clearance, End, Entry, Finished, Lowered, Outcome, Phase, RunState, Words};
 use crate::actor::Actor;
 use crate::chain::{Head, Recorded};
 use crate::digest::{CallDigest, Digest, Fingerprint};
 use crate::id::{CallId, PrincipalId, RunId};
 use crate::money::Money;
-use crate::quorum::CastVote;
 use crate::step::{
-    AssistantMessage, Cancelled, DenyCause, Escalated, Step, ToolApproved, ToolBlocked, ToolCall,
-    ToolDenied, ToolResult, ToolStarted, TrustLowered, Usage, UserMessage, VoteCast,
+    AssistantMessage, Cancelled, Step, ToolCall, ToolResult, ToolStarted, TrustLowered, Usage,
+    UserMessage,
 };
 use crate::time::Timestamp;
 
@@ -146,6 +142,7 @@ impl RunState {
             Step::AssistantMessage(message) => self.assistant_message(message)?,
             Step::ToolCall(call) => self.tool_call(call, at)?,
             Step::ToolBlocked(blocked) => self.tool_blocked(blocked, seq, at)?,
+            Step::ToolEdited(edited) => self.tool_edited(&recorded.actor, edited, seq)?,
             Step::VoteCast(vote) => self.vote_cast(&recorded.actor, vote, at)?,
             Step::Escalated(escalated) => self.escalated(escalated)?,
             Step::ToolApproved(approved) => self.tool_approved(&recorded.actor, approved, at)?,
@@ -348,6 +345,7 @@ impl RunState {
             fingerprint: Fingerprint::of(&step.tool, &step.args),
             proposed_at: at,
             phase: Phase::Proposed,
+            edited: None,
             clearance: None,
             approval: None,
             started_seq: None,
@@ -357,121 +355,6 @@ impl RunState {
             unknown: false,
             placeheld: None,
         });
-        Ok(())
-    }
-
-    fn tool_blocked(&mut self, step: &ToolBlocked, seq: u64, at: Timestamp) -> Result<(), String> {
-        let call = self.call_in(&step.call, |phase| matches!(phase, Phase::Proposed))?;
-        if call.digest != step.digest {
-            return Err(format!("what is held as {} is another call", step.call));
-        }
-        call.phase = Phase::Held;
-        call.approval = Some(HeldCall {
-            id: step.approval.clone(),
-            rule: step.rule.clone(),
-            reason: step.reason.clone(),
-            summary: step.summary.clone(),
-            requested_at: at,
-            expires_at: step.expires_at,
-            seq,
-            origins: step.origins.clone(),
-            quorum: step.quorum.clone(),
-            widened: Vec::new(),
-            votes: Vec::new(),
-            outcome: None,
-        });
-        Ok(())
-    }
-
-    fn vote_cast(&mut self, actor: &Actor, step: &VoteCast, at: Timestamp) -> Result<(), String> {
-        let by = person(actor).ok_or("a vote by nobody")?;
-        let call = self.call_in(&step.call, |phase| matches!(phase, Phase::Held))?;
-        if call.digest != step.digest {
-            return Err(format!("a vote on {} is bound to another call", step.call));
-        }
-        let approval = call.approval.as_mut().ok_or("a vote on no approval")?;
-        if approval.votes.iter().any(|vote| vote.by == by) {
-            return Err(format!("a second vote by {by}"));
-        }
-        approval.votes.push(CastVote {
-            by,
-            sealed: step.sealed,
-            at,
-        });
-        Ok(())
-    }
-
-    fn escalated(&mut self, step: &Escalated) -> Result<(), String> {
-        let call = self.call_in(&step.call, |phase| matches!(phase, Phase::Held))?;
-        let approval = call.approval.as_mut().ok_or("no approval was widened")?;
-        approval.widened.push(step.group.clone());
-        Ok(())
-    }
-
-    fn tool_approved(
-        &mut self,
-        actor: &Actor,
-        step: &ToolApproved,
-        at: Timestamp,
-    ) -> Result<(), String> {
-        let by = person(actor).ok_or("an approval by nobody")?;
-        let call = self.call_in(&step.call, |phase| matches!(phase, Phase::Held))?;
-        if call.digest != step.digest {
-            return Err(format!(
-                "the approval of {} is bound to another call",
-                step.call
-            ));
-        }
-        call.phase = Phase::Cleared;
-        call.clearance = Some(Clearance::Person(by.clone()));
-        if let Some(approval) = &mut call.approval {
-            approval.outcome = Some(ApprovalOutcome {
-                denied: None,
-                by: Some(by),
-                reason: step.reason.clone(),
-                at,
-            });
-        }
-        self.goes_on |= step.goes_on;
-        Ok(())
-    }
-
-    fn tool_denied(
-        &mut self,
-        actor: &Actor,
-        step: &ToolDenied,
-        seq: u64,
-        at: Timestamp,
-    ) -> Result<(), String> {
-        let call = self.call_in(&step.call, |phase| {
-            matches!(
-                phase,
-                Phase::Proposed | Phase::Held | Phase::Asked | Phase::Cleared
-            )
-        })?;
-        if let Some(approval) = call
-            .approval
-            .as_mut()
-            .filter(|approval| approval.outcome.is_none())
-        {
-            approval.outcome = Some(ApprovalOutcome {
-                denied: Some(step.cause),
-                by: person(actor),
-                reason: step.reason.clone(),
-                at,
-            });
-        }
-        let quiet = step.cause == DenyCause::Superseded;
-        let outcome = Outcome::Denied {
-            cause: step.cause,
-            reason: step.reason.clone(),
-        };
-        self.finish(&step.call, outcome, seq)?;
-        if quiet {
-            self.unseen
-                .retain(|(_, entry)| *entry != Entry::LateResult(step.call.clone()));
-        }
-        self.goes_on |= step.goes_on;
         Ok(())
     }
 
@@ -578,7 +461,7 @@ impl RunState {
     }
 }
 
-fn person(actor: &Actor) -> Option<PrincipalId> {
+pub(super) fn person(actor: &Actor) -> Option<PrincipalId> {
     match actor {
         Actor::Principal(id) => Some(id.clone()),
         Actor::Agent(_) | Actor::System => None,

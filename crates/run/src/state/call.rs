@@ -102,7 +102,7 @@ pub struct HeldCall {
     pub requested_at: Timestamp,
     /// When it counts as denied.
     pub expires_at: Timestamp,
-    /// Sequence number of the step that held it.
+    /// Sequence number of the step that held it as it is now: an edit holds it anew.
     pub seq: u64,
     /// Where each value of the arguments came from.
     pub origins: Vec<ArgumentOrigin>,
@@ -122,6 +122,15 @@ impl HeldCall {
         let next = self.quorum.escalate.get(self.widened.len())?;
         Some(self.requested_at.plus_micros(next.after_micros))
     }
+}
+
+/// A call that a person changed before it was decided (S6.7).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Edited {
+    /// Who changed it last.
+    pub by: PrincipalId,
+    /// The exact argument bytes that the model proposed.
+    pub proposed: String,
 }
 
 /// How an approval was decided or closed.
@@ -201,6 +210,8 @@ pub struct Call {
     pub proposed_at: Timestamp,
     /// Where it stands.
     pub phase: Phase,
+    /// What a person made of it, if one did: `args`, `digest` and `fingerprint` are then the person's.
+    pub edited: Option<Edited>,
     /// How it was let through, once it was.
     pub clearance: Option<Clearance>,
     /// Its approval, if one was asked for.
@@ -230,6 +241,12 @@ pub enum Placeholder {
 }
 
 impl Call {
+    /// The exact argument bytes that the model proposed, whatever a person made of them.
+    pub fn proposed_args(&self) -> &str {
+        let edited = self.edited.as_ref();
+        edited.map_or(&self.args, |edited| &edited.proposed)
+    }
+
     /// Whether it has its one result.
     pub fn is_finished(&self) -> bool {
         matches!(self.phase, Phase::Finished(_))

@@ -96,7 +96,7 @@ impl RunState {
                     for call in calls.iter().filter_map(|id| self.call(id)) {
                         let told = crate::transcript::told(call);
                         let called = format!("Call {} of {}", call.id, call.model_name);
-                        add(&called, cut(&call.args, max_result));
+                        add(&called, cut(call.proposed_args(), max_result));
                         add(&format!("Result of {}", call.id), cut(&told, max_result));
                     }
                 }

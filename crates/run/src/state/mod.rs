@@ -17,6 +17,7 @@
 //! idempotent one is started again.
 
 mod apply;
+mod approving;
 mod call;
 mod compact;
 mod decide;
@@ -35,14 +36,14 @@ use crate::step::{EndedBy, Failed, IdempotencyKey, TriggerReceived, Trust, Usage
 
 pub use apply::Corrupt;
 pub use call::{
-    ActionStatus, ApprovalOutcome, Call, Child, Clearance, Finished, HeldCall, Outcome, Phase,
-    Placeholder,
+    ActionStatus, ApprovalOutcome, Call, Child, Clearance, Edited, Finished, HeldCall, Outcome,
+    Phase, Placeholder,
 };
 pub use compact::Brief;
 pub(crate) use compact::SMALL_RESULT;
 pub use decide::{
-    Answer, Ballot, ChildEnd, Decision, DecisionItem, Input, Judgement, ModelFailure, NewChild,
-    Proposed, Response, Ruling, Start, Target, ToolOutput,
+    Answer, Ballot, ChildEnd, Decision, DecisionItem, Edit, Input, Judgement, ModelFailure,
+    NewChild, Proposed, Response, Ruling, Start, Target, ToolOutput,
 };
 pub use next::{Effect, Next, WaitFor};
 pub use refusal::Refusal;

@@ -60,6 +60,11 @@ pub enum Refusal {
     /// What was said with an earlier vote is missing, or is not what was sealed (S6.12).
     #[error("what was said with an earlier vote on {0} is not what was sealed: nothing is decided")]
     BrokenVote(ApprovalId),
+    /// Somebody has edited the call, and the decision does not name what it is now (S6.7).
+    #[error(
+        "{0} is not what you saw: somebody has edited it; look at it again and decide by its digest"
+    )]
+    Changed(ApprovalId),
     /// The same idempotency key was used with other content.
     #[error("the idempotency key `{0}` was used before with other content")]
     KeyReused(String),
@@ -110,6 +115,7 @@ impl Refusal {
             Refusal::NotInGroup(_) => "approval.not_in_group",
             Refusal::VotedBefore(_) => "approval.voted_before",
             Refusal::BrokenVote(_) => "approval.broken_vote",
+            Refusal::Changed(_) => "approval.changed",
             Refusal::KeyReused(_) => "request.key_reused",
             Refusal::SeenMissing => "approval.seen_missing",
             Refusal::Empty => "request.empty",

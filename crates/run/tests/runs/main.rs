@@ -9,5 +9,6 @@ mod check;
 mod world;
 
 mod compaction;
+mod edits;
 mod interleavings;
 mod retries;

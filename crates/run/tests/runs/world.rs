@@ -511,10 +511,15 @@ impl World {
             .unwrap()
             .outcome
             .clone();
+        let edits = approve && by == 3;
         let by = ["app", "app2", "sub", "app"][usize::from(by)];
+        let edit = edits.then(|| edit(&self.state, &format!("{{\"edited\":{which}}}")));
         let item = DecisionItem {
             target: Target::Approval(approval.clone()),
-            decision: decision(approve),
+            decision: Decision {
+                edit,
+                ..decision(approve)
+            },
         };
         let taken = self.respond(
             vec![item],
@@ -591,15 +596,24 @@ pub(crate) fn new_child() -> NewChild {
     }
 }
 
-fn decision(approve: bool) -> Decision {
-    Decision {
-        verdict: if approve {
-            Verdict::Approve
-        } else {
-            Verdict::Deny
-        },
-        reason: None,
+/// An edit as it is judged now.
+pub(crate) fn edit(state: &RunState, args: &str) -> Edit {
+    Edit {
+        args: args.to_owned(),
+        shown: None,
+        origins: Vec::new(),
+        quorum: None,
+        judged_at: state.seq(),
     }
+}
+
+fn decision(approve: bool) -> Decision {
+    let verdict = if approve {
+        Verdict::Approve
+    } else {
+        Verdict::Deny
+    };
+    Decision::new(verdict, None)
 }
 
 fn pick<T>(from: &[T], which: u8) -> Option<&T> {

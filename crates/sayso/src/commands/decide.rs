@@ -38,6 +38,13 @@ pub(crate) async fn run(
     which: Which,
     args: DecideArgs,
 ) -> Result<Exit, Failure> {
+    let single = !args.set.is_empty() || args.digest.is_some();
+    if single && (args.ids.len() != 1 || (which == Which::Deny && !args.set.is_empty())) {
+        return Err(Failure::usage(
+            "--set and --digest go with one approval, and --set with approving it",
+            "edit one call: sayso approve APPROVAL --set /amount=50",
+        ));
+    }
     if args.message.is_some() && args.ids.len() > 1 {
         return Err(Failure::usage(
             "a message goes along with one approval",
@@ -93,11 +100,16 @@ async fn decide_one(
     args: &DecideArgs,
     asks: bool,
 ) -> Result<bool, Failure> {
+    let edits: Vec<v1::ArgumentEdit> = args.set.iter().map(edit).collect();
+    let mut digest = args.digest.clone().unwrap_or_default();
     if asks {
         let approval = client.get_approval(id).await?;
+        if digest.is_empty() {
+            digest.clone_from(&approval.digest);
+        }
         // What is not pending is refused with the record, which says more than a question.
         let pending = approval.status() == v1::ApprovalStatus::Pending;
-        if pending && !agreed(context, &[approval]).await? {
+        if pending && !agreed(context, &[approval], &edits).await? {
             context.output.aside("not approved; it still waits")?;
             return Ok(false);
         }
@@ -108,6 +120,8 @@ async fn decide_one(
         reason: args.reason.clone().unwrap_or_default(),
         message: args.message.clone().unwrap_or_default(),
         idempotency_key: String::new(),
+        edits,
+        digest,
     };
     let answer = client.decide_approval(request).await?;
     let output = &context.output;
@@ -143,7 +157,7 @@ async fn by_run(
             .into_iter()
             .filter(|approval| is_meant(approval, args, seen))
             .collect();
-        if !meant.is_empty() && !agreed(context, &meant).await? {
+        if !meant.is_empty() && !agreed(context, &meant, &[]).await? {
             context.output.aside("not approved; nothing has changed")?;
             return Ok(Exit::Refused);
         }
@@ -152,6 +166,7 @@ async fn by_run(
         target: Some(target),
         verdict: which.verdict().into(),
         reason: args.reason.clone().unwrap_or_default(),
+        ..v1::Decision::default()
     };
     let calls = args.call.iter().cloned().map(Target::CallId);
     let tools = args.tool.iter().cloned().map(Target::Tool);
@@ -214,12 +229,39 @@ fn is_meant(approval: &v1::Approval, args: &DecideArgs, seen: u64) -> bool {
                 .any(|tool| safe(tool) == safe(&approval.tool)))
 }
 
-/// Shows what would run and asks.
-async fn agreed(context: &Context, approvals: &[v1::Approval]) -> Result<bool, Failure> {
+/// A change as it was typed: a value that is no JSON is taken as a text.
+fn edit((pointer, value): &(String, String)) -> v1::ArgumentEdit {
+    let is_json = serde_json::from_str::<serde::de::IgnoredAny>(value).is_ok();
+    let value_json = if is_json {
+        value.clone()
+    } else {
+        serde_json::to_string(value).expect("a string has a JSON form")
+    };
+    v1::ArgumentEdit {
+        pointer: pointer.clone(),
+        value_json,
+    }
+}
+
+/// Shows what would run, with these changes, and asks.
+async fn agreed(
+    context: &Context,
+    approvals: &[v1::Approval],
+    edits: &[v1::ArgumentEdit],
+) -> Result<bool, Failure> {
     for approval in approvals {
         context
             .output
             .aside(card::card(approval, &context.output))?;
+    }
+    for edit in edits {
+        let (pointer, value) = (
+            visible::line(&edit.pointer),
+            visible::line(&edit.value_json),
+        );
+        context
+            .output
+            .aside(format!("changed: {pointer} to {value}"))?;
     }
     let question = match approvals.len() {
         1 => "Approve? [y/N]".to_owned(),
@@ -243,6 +285,24 @@ mod tests {
             reason: None,
             message: None,
             yes: false,
+            set: Vec::new(),
+            digest: None,
+        }
+    }
+
+    /// S6.7: a value is JSON if it is, and a text if not; numbers stay as they are typed.
+    #[test]
+    fn s6_7_a_value_is_json_or_a_text() {
+        for (typed, sent) in [
+            ("50", "50"),
+            ("0.10000000000000000001", "0.10000000000000000001"),
+            ("\"50\"", "\"50\""),
+            ("ann@x.example", "\"ann@x.example\""),
+            ("[1,", "\"[1,\""),
+            ("", "\"\""),
+        ] {
+            let made = edit(&("/amount".to_owned(), typed.to_owned()));
+            assert_eq!(made.value_json, sent, "{typed}");
         }
     }
 

@@ -115,6 +115,10 @@ pub(crate) fn card(approval: &v1::Approval, output: &Output) -> String {
         "arguments",
         visible::cut_block(&approval.args_json, ARGUMENT_BYTES),
     );
+    if let (Some(original), Some(by)) = (&approval.original_args_json, &approval.edited_by) {
+        add("edited by", visible::line(by));
+        add("original", visible::cut_block(original, ARGUMENT_BYTES));
+    }
     for origin in approval.origins.iter().take(ORIGINS) {
         add("value", origin_of(origin));
     }

@@ -86,6 +86,14 @@ impl Teller {
                 Some(Tone::Waits),
                 format!("a person decides: {}", visible::line(&waits.summary)),
             ),
+            Step::ToolEdited(edited) => said(
+                Some(Tone::Strong),
+                format!(
+                    "{actor} edited {}: {}",
+                    self.call(&edited.call),
+                    self.long(&edited.args)
+                ),
+            ),
             Step::VoteCast(vote) => said(
                 Some(Tone::Waits),
                 format!(

@@ -150,6 +150,7 @@ fn answer(step: &v1::RunStep) -> Option<String> {
         | Step::ToolCall(_)
         | Step::ToolBlocked(_)
         | Step::AwaitingApproval(_)
+        | Step::ToolEdited(_)
         | Step::VoteCast(_)
         | Step::Escalated(_)
         | Step::ToolApproved(_)

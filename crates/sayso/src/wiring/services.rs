@@ -97,14 +97,15 @@ impl Services {
         Scheduler::build(store, bus, herald, chain_key, SchedulerConfig::default())
     }
 
-    pub(crate) fn hub(&self) -> ApprovalHub {
+    pub(crate) fn hub(&self, policy: Peer) -> ApprovalHub {
         let Adapters {
             store,
             herald,
             chain_key,
             ..
         } = self.adapters.clone();
-        ApprovalHub::build(store, herald, chain_key)
+        let secrets = SecretStorage::new(store.clone(), &self.config);
+        ApprovalHub::build(store, herald, chain_key, policy, Arc::new(secrets))
     }
 
     pub(crate) fn policy(&self) -> Policy {

@@ -302,6 +302,10 @@ impl Tables {
             stored.result.clone_from(&action.result);
             stored.denied = action.denied;
             stored.updated_at = action.updated_at;
+            if stored.digest != action.digest {
+                stored.args.clone_from(&action.args);
+                stored.digest = action.digest;
+            }
         }
         for approval in &append.approvals {
             let stored = run.approvals.entry(approval.approval.clone());
@@ -314,6 +318,15 @@ impl Tables {
             stored.action_status = approval.action_status;
             stored.deciders.clone_from(&approval.deciders);
             stored.escalates_at = approval.escalates_at;
+            stored.seq = approval.seq;
+            stored.edited_by.clone_from(&approval.edited_by);
+            stored.origins.clone_from(&approval.origins);
+            if stored.digest != approval.digest {
+                let before = std::mem::replace(&mut stored.args, approval.args.clone());
+                stored.original.get_or_insert(before);
+                stored.summary.clone_from(&approval.summary);
+                stored.digest = approval.digest;
+            }
         }
         run.epoch
     }

@@ -211,6 +211,8 @@ impl Timeline {
             requester: self.row.principal.clone(),
             tool: "shop.refund".into(),
             args: "{\"amount\": 1.10}".into(),
+            original: None,
+            edited_by: None,
             digest: CallDigest::of(self.run(), &call, "shop.refund", &definition, "{}"),
             call,
             definition,

@@ -121,6 +121,7 @@ impl ApprovalChange {
             | Step::AssistantMessage(_)
             | Step::ToolCall(_)
             | Step::AwaitingApproval(_)
+            | Step::ToolEdited(_)
             | Step::VoteCast(_)
             | Step::Escalated(_)
             | Step::ToolStarted(_)

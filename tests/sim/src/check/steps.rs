@@ -306,6 +306,7 @@ fn about(step: &Step) -> String {
     match step {
         Step::ToolCall(step) => format!("{} {} {}", step.call, step.tool, step.args),
         Step::ToolBlocked(step) => step.call.to_string(),
+        Step::ToolEdited(step) => format!("{} {}", step.call, step.args),
         Step::VoteCast(step) => step.call.to_string(),
         Step::Escalated(step) => format!("{} to {}", step.call, step.group),
         Step::ToolApproved(step) => step.call.to_string(),

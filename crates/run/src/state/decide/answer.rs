@@ -95,7 +95,7 @@ impl RunState {
         let from = self.calls.len().saturating_sub(limits::LOOP_WINDOW);
         self.calls[from..]
             .iter()
-            .map(|call| call.fingerprint)
+            .map(|call| Fingerprint::of(&call.tool, call.proposed_args()))
             .collect()
     }
 

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use super::{Refusal, RunState};
 use crate::actor::Actor;
-use crate::digest::Digest;
+use crate::digest::{CallDigest, Digest};
 use crate::id::{
     AgentName, ApprovalId, CallId, PrincipalId, RevisionId, RunId, ToolSetId, WorkerId,
 };
@@ -399,6 +399,38 @@ pub struct Decision {
     pub verdict: Verdict,
     /// Why, if the person says so.
     pub reason: Option<String>,
+    /// What the person saw; without it a decision counts for what the model proposed, not for what
+    /// somebody else has made of it since.
+    pub saw: Option<CallDigest>,
+    /// What the person makes of the call, if it is to run otherwise than proposed (S6.7).
+    pub edit: Option<Edit>,
+}
+
+impl Decision {
+    /// A decision on what the model proposed.
+    pub const fn new(verdict: Verdict, reason: Option<String>) -> Self {
+        Self {
+            verdict,
+            reason,
+            saw: None,
+            edit: None,
+        }
+    }
+}
+
+/// A call's arguments as a person wants them, judged already (S6.7).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Edit {
+    /// The exact argument bytes.
+    pub args: String,
+    /// The same as people may see them, where that differs (S3.10).
+    pub shown: Option<String>,
+    /// Where each value came from.
+    pub origins: Vec<ArgumentOrigin>,
+    /// What it takes to approve it, where the rules ask; none if they would let it through.
+    pub quorum: Option<Quorum>,
+    /// Sequence number of the state that it was judged in: it holds for that one alone.
+    pub judged_at: u64,
 }
 
 /// Steps that an input causes, each with who made it happen.

@@ -3,16 +3,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Ballot, Caused, Decision, DecisionItem, Response, Target, check_text};
+use super::{Ballot, Caused, Decision, DecisionItem, Edit, Response, Target, check_text};
 use crate::actor::Actor;
+use crate::digest::{CallDigest, Digest};
 use crate::id::{ApprovalId, CallId, PrincipalId};
 use crate::limits;
-use crate::quorum::{CastVote, OpenVote};
+use crate::quorum::{CastVote, OpenVote, Quorum};
 use crate::state::{Call, End, HeldCall, Phase, Refusal, RunState};
 use crate::step::{
-    Cancelled, DenyCause, IdempotencyKey, Retried, Step, ToolApproved, ToolDenied, UserMessage,
-    Verdict, VoteCast,
+    Cancelled, DenyCause, IdempotencyKey, Retried, Step, ToolApproved, ToolDenied, ToolEdited,
+    UserMessage, Verdict, VoteCast,
 };
+use crate::summary::summarise;
 use crate::time::Timestamp;
 
 impl RunState {
@@ -117,48 +119,36 @@ impl RunState {
             }
         }
         by_tool.append(&mut by_id);
-        Ok(by_tool
-            .into_iter()
-            .map(|(at, decision)| (&self.calls[at], decision))
-            .collect())
+        let seen_now = |call: &Call| {
+            let held = call.approval.as_ref();
+            held.is_some_and(|held| seen.is_some_and(|seen| held.seq <= seen))
+        };
+        let targets = by_tool.into_iter().map(|(at, mut decision)| {
+            let call = &self.calls[at];
+            if seen_now(call) {
+                decision.saw.get_or_insert(call.digest);
+            }
+            (call, decision)
+        });
+        Ok(targets.collect())
     }
 
     fn decided(
         &self,
         call: &Call,
         (by, ballot): (&PrincipalId, &Ballot),
-        decision: Decision,
+        mut decision: Decision,
         goes_on: bool,
         now: Timestamp,
-    ) -> Result<Option<(Actor, Step)>, Refusal> {
+    ) -> Result<Caused, Refusal> {
+        // What leaves every byte as it is edits nothing.
+        decision.edit = decision.edit.filter(|edit| edit.args != call.args);
         let approval = call
             .approval
             .as_ref()
             .ok_or_else(|| Refusal::UnknownTarget(call.id.to_string()))?;
-        let recorded = approval.outcome.as_ref();
-        #[cfg(feature = "hooks")]
-        let recorded =
-            recorded.filter(|_| !crate::hooks::planted(crate::hooks::Fault::DecisionTwice));
-        if let Some(recorded) = recorded {
-            let same_way = match decision.verdict {
-                Verdict::Approve => recorded.denied.is_none(),
-                Verdict::Deny => recorded.denied == Some(DenyCause::Person),
-            };
-            if recorded.denied == Some(DenyCause::Timeout) {
-                return Err(Refusal::Expired {
-                    approval: approval.id.clone(),
-                    expires_at: approval.expires_at,
-                });
-            }
-            let voted = approval.votes.iter().any(|vote| vote.by == *by);
-            let counted = voted && decision.verdict == Verdict::Approve;
-            if same_way && (recorded.by.as_ref() == Some(by) || counted) {
-                return Ok(None);
-            }
-            return Err(Refusal::AlreadyDecided {
-                approval: approval.id.clone(),
-                recorded: Box::new(recorded.clone()),
-            });
+        if was_decided(approval, by, &decision)? {
+            return Ok(Caused::new());
         }
         self.check_live()?;
         if now >= approval.expires_at {
@@ -173,12 +163,17 @@ impl RunState {
             Phase::Held,
             "an undecided approval is that of a held call"
         );
-        self.check_may(approval, by, &ballot.groups)?;
-        if approval.votes.iter().any(|vote| vote.by == *by) {
+        self.check_may(approval, &approval.quorum, by, &ballot.groups)?;
+        let voted = approval.votes.iter().any(|vote| vote.by == *by);
+        if voted && decision.edit.is_none() {
             return match decision.verdict {
-                Verdict::Approve => Ok(None),
+                Verdict::Approve => Ok(Caused::new()),
                 Verdict::Deny => Err(Refusal::VotedBefore(approval.id.clone())),
             };
+        }
+        check_saw(call, approval, &decision)?;
+        if let Some(edit) = &decision.edit {
+            return self.edited(call, approval, (by, ballot), &decision, edit, goes_on);
         }
         let before = u32::try_from(approval.votes.len()).unwrap_or(u32::MAX);
         let step = match decision.verdict {
@@ -209,7 +204,61 @@ impl RunState {
                 votes: opened(approval, ballot)?,
             }),
         };
-        Ok(Some((Actor::Principal(by.clone()), step)))
+        Ok(vec![(Actor::Principal(by.clone()), step)])
+    }
+
+    /// A new proposal in the place of the old one, and the editor's approval of it (S6.7): the votes
+    /// before it are void. Who may edit may decide both.
+    fn edited(
+        &self,
+        call: &Call,
+        approval: &HeldCall,
+        (by, ballot): (&PrincipalId, &Ballot),
+        decision: &Decision,
+        edit: &Edit,
+        goes_on: bool,
+    ) -> Result<Caused, Refusal> {
+        let quorum = edit.quorum.as_ref().unwrap_or(&approval.quorum);
+        self.check_may(approval, quorum, by, &ballot.groups)?;
+        if edit.judged_at != self.seq() {
+            return Err(Refusal::Stale("the edit was judged before the last step"));
+        }
+        let definition = call.definition.unwrap_or(Digest::ZERO);
+        let digest = CallDigest::of(&self.run, &call.id, &call.tool, &definition, &edit.args);
+        let shown = edit.shown.as_ref().unwrap_or(&edit.args);
+        let edited = ToolEdited {
+            call: call.id.clone(),
+            approval: approval.id.clone(),
+            before: call.digest,
+            digest,
+            args: edit.args.clone(),
+            summary: summarise(self, call, shown),
+            quorum: quorum.clone(),
+            origins: edit.origins.clone(),
+        };
+        let reason = decision.reason.clone();
+        let approved = if quorum.needed() > 1 {
+            Step::VoteCast(VoteCast {
+                call: call.id.clone(),
+                approval: approval.id.clone(),
+                digest,
+                sealed: OpenVote::seal(&approval.id, by, reason.as_deref(), &ballot.salt),
+            })
+        } else {
+            Step::ToolApproved(ToolApproved {
+                call: call.id.clone(),
+                approval: approval.id.clone(),
+                digest,
+                reason,
+                goes_on,
+                votes: Vec::new(),
+            })
+        };
+        let actor = Actor::Principal(by.clone());
+        Ok(vec![
+            (actor.clone(), Step::ToolEdited(edited)),
+            (actor, approved),
+        ])
     }
 
     /// Whether somebody may decide an approval: not barred, and in the group that decides, or one of
@@ -217,10 +266,10 @@ impl RunState {
     fn check_may(
         &self,
         approval: &HeldCall,
+        quorum: &Quorum,
         by: &PrincipalId,
         groups: &BTreeSet<String>,
     ) -> Result<(), Refusal> {
-        let quorum = &approval.quorum;
         if quorum.author.as_ref() == Some(by) {
             return Err(Refusal::Excluded("deployed the agent"));
         }
@@ -230,7 +279,13 @@ impl RunState {
         let Some(group) = &quorum.group else {
             return Ok(());
         };
-        let mut open = std::iter::once(group).chain(&approval.widened);
+        // Others are let in to what nobody has decided for a while, not to what is new.
+        let since = if *quorum == approval.quorum {
+            approval.widened.as_slice()
+        } else {
+            &[]
+        };
+        let mut open = std::iter::once(group).chain(since);
         if open.any(|group| groups.contains(group)) {
             return Ok(());
         }
@@ -258,7 +313,9 @@ impl RunState {
         let targets = targets.unwrap_or_default().into_iter();
         let open = targets.filter_map(|(call, decision)| {
             let approval = call.approval.as_ref()?;
-            let counts = !approval.quorum.is_plain() && approval.outcome.is_none();
+            let edit = decision.edit.as_ref().and_then(|edit| edit.quorum.as_ref());
+            let plain = approval.quorum.is_plain() && edit.is_none_or(Quorum::is_plain);
+            let counts = !plain && approval.outcome.is_none();
             counts.then(|| (approval.id.clone(), decision))
         });
         open.collect()
@@ -344,6 +401,56 @@ impl RunState {
             Some(before) if before.request == key.request => Ok(true),
             Some(_) => Err(Refusal::KeyReused(key.key.clone())),
         }
+    }
+}
+
+/// Whether what is decided was decided so before, by the same person; false if nobody has decided.
+/// Anything else is refused with what is on record.
+fn was_decided(
+    approval: &HeldCall,
+    by: &PrincipalId,
+    decision: &Decision,
+) -> Result<bool, Refusal> {
+    let recorded = approval.outcome.as_ref();
+    #[cfg(feature = "hooks")]
+    let recorded = recorded.filter(|_| !crate::hooks::planted(crate::hooks::Fault::DecisionTwice));
+    let Some(recorded) = recorded else {
+        return Ok(false);
+    };
+    let same_way = match decision.verdict {
+        Verdict::Approve => recorded.denied.is_none(),
+        Verdict::Deny => recorded.denied == Some(DenyCause::Person),
+    };
+    if recorded.denied == Some(DenyCause::Timeout) {
+        return Err(Refusal::Expired {
+            approval: approval.id.clone(),
+            expires_at: approval.expires_at,
+        });
+    }
+    let voted = approval.votes.iter().any(|vote| vote.by == *by);
+    let counted = voted && decision.verdict == Verdict::Approve;
+    let repeats = same_way && decision.edit.is_none();
+    if repeats && (recorded.by.as_ref() == Some(by) || counted) {
+        return Ok(true);
+    }
+    Err(Refusal::AlreadyDecided {
+        approval: approval.id.clone(),
+        recorded: Box::new(recorded.clone()),
+    })
+}
+
+/// What somebody has edited is decided only by who names what it is now: nobody approves what they
+/// have not seen.
+fn check_saw(call: &Call, approval: &HeldCall, decision: &Decision) -> Result<(), Refusal> {
+    let saw = match (decision.saw, decision.verdict) {
+        (Some(saw), _) => saw == call.digest,
+        (None, Verdict::Approve) => call.edited.is_none(),
+        (None, Verdict::Deny) => true,
+    };
+    if saw {
+        Ok(())
+    } else {
+        Err(Refusal::Changed(approval.id.clone()))
     }
 }
 

@@ -397,6 +397,7 @@ fn approvals(arguments: &mut PgArguments, places: &[Place<'_>]) -> Result<(), Bo
         groups(of.row),
         time(of.row.escalates_at),
         origins(of.row),
+        of.row.edited_by.as_ref().map(|by| by.as_str()),
     ]);
     Ok(())
 }

@@ -201,6 +201,7 @@ const APPROVALS: &Columns = &[
     ("groups", TEXT),
     ("escalates_at", INT),
     ("origins", TEXT),
+    ("edited_by", TEXT),
 ];
 
 const FEEDBACK: &Columns = &[
@@ -403,7 +404,9 @@ pub(super) fn text(shape: Shape) -> String {
     if shape.actions {
         let update = " ON CONFLICT (run, call) DO UPDATE SET status = EXCLUDED.status, \
              cleared_by = EXCLUDED.cleared_by, result = EXCLUDED.result, \
-             denied = EXCLUDED.denied, updated_at = EXCLUDED.updated_at";
+             denied = EXCLUDED.denied, updated_at = EXCLUDED.updated_at, \
+             args = CASE WHEN EXCLUDED.digest <> actions.digest THEN EXCLUDED.args \
+             ELSE actions.args END, digest = EXCLUDED.digest";
         text.insert("actions", ACTIONS, &[], update);
     }
     if shape.approvals {
@@ -411,7 +414,15 @@ pub(super) fn text(shape: Shape) -> String {
              decided_by = EXCLUDED.decided_by, decided_at = EXCLUDED.decided_at, \
              decision_reason = EXCLUDED.decision_reason, closed_cause = EXCLUDED.closed_cause, \
              action_status = EXCLUDED.action_status, deciders = EXCLUDED.deciders, \
-             groups = EXCLUDED.groups, escalates_at = EXCLUDED.escalates_at";
+             groups = EXCLUDED.groups, escalates_at = EXCLUDED.escalates_at, \
+             seq = EXCLUDED.seq, edited_by = EXCLUDED.edited_by, origins = EXCLUDED.origins, \
+             args = CASE WHEN EXCLUDED.digest <> approvals.digest THEN EXCLUDED.args \
+             ELSE approvals.args END, \
+             summary = CASE WHEN EXCLUDED.digest <> approvals.digest THEN EXCLUDED.summary \
+             ELSE approvals.summary END, \
+             original = CASE WHEN EXCLUDED.digest <> approvals.digest \
+             THEN COALESCE(approvals.original, approvals.args) ELSE approvals.original END, \
+             digest = EXCLUDED.digest";
         text.insert("approvals", APPROVALS, &[], update);
     }
     if shape.feedback {

@@ -65,23 +65,33 @@ const STEP: &str = "INSERT INTO steps (run, seq, at, actor, kind, version, conte
     content_sha256, hash, seal_key, seal, append) \
     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)";
 
+/// Only whoever edits a call knows what of its arguments may be shown: all others leave them.
 const ACTION: &str = "INSERT INTO actions (run, call, tool, status, args, digest, cleared_by, \
     result, denied, created_at, updated_at) \
     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11) \
     ON CONFLICT (run, call) DO UPDATE SET status = excluded.status, \
     cleared_by = excluded.cleared_by, result = excluded.result, denied = excluded.denied, \
-    updated_at = excluded.updated_at";
+    updated_at = excluded.updated_at, \
+    args = CASE WHEN excluded.digest <> actions.digest THEN excluded.args ELSE actions.args END, \
+    digest = excluded.digest";
 
 const APPROVAL: &str = "INSERT INTO approvals (id, namespace, run, call, agent, requester, tool, \
     args, digest, definition, task_input, trust, rule, reason, summary, seq, status, requested_at, \
     expires_at, decided_by, decided_at, decision_reason, closed_cause, action_status, \
-    deciders, groups, escalates_at, origins) \
+    deciders, groups, escalates_at, origins, edited_by) \
     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, \
-    ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28) \
+    ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29) \
     ON CONFLICT (id) DO UPDATE SET status = excluded.status, decided_by = excluded.decided_by, \
     decided_at = excluded.decided_at, decision_reason = excluded.decision_reason, \
     closed_cause = excluded.closed_cause, action_status = excluded.action_status, \
-    deciders = excluded.deciders, groups = excluded.groups, escalates_at = excluded.escalates_at";
+    deciders = excluded.deciders, groups = excluded.groups, escalates_at = excluded.escalates_at, \
+    seq = excluded.seq, edited_by = excluded.edited_by, origins = excluded.origins, \
+    args = CASE WHEN excluded.digest <> approvals.digest THEN excluded.args ELSE approvals.args END, \
+    summary = CASE WHEN excluded.digest <> approvals.digest THEN excluded.summary \
+    ELSE approvals.summary END, \
+    original = CASE WHEN excluded.digest <> approvals.digest \
+    THEN COALESCE(approvals.original, approvals.args) ELSE approvals.original END, \
+    digest = excluded.digest";
 
 const FEEDBACK: &str = "INSERT INTO feedback (id, task, namespace, agent, run, approval, source, \
     given_by, score, note, at) VALUES (?1, ?2, ?3, ?4, ?5, ?1, 'approval', ?6, ?7, ?8, ?9)";
@@ -190,6 +200,7 @@ pub(super) fn upsert_approvals(connection: &Connection, append: &Append) -> Resu
             groups(row),
             time(row.escalates_at),
             origins(row),
+            row.edited_by.as_ref().map(|by| by.as_str()),
         ])?;
     }
     Ok(())
