@@ -207,7 +207,10 @@ async fn s10_8_refused_decisions_are_recorded() {
         ]
     );
     assert_eq!(entries[0].subject, approval);
-    assert_eq!(entries[0].details_json, r#"{"decision":"approve"}"#);
+    assert_eq!(
+        entries[0].details_json,
+        r#"{"decision":"approve","edits":0}"#
+    );
 
     let all = root
         .audit()
