@@ -21,11 +21,11 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`door`] | who may come in over HTTP: names of this server, origins of pages, tokens |
-//! | [`server`] | the protocol |
-//! | [`tools`], [`arguments`], [`schema`] | what is offered: names, hints, arguments, shapes of answers |
-//! | [`call`] | calls of the API |
-//! | [`answer`] | answers and refusals as results |
+//! | `door` | who may come in over HTTP: names of this server, origins of pages, tokens |
+//! | `server` | the protocol |
+//! | `tools`, `arguments`, `schema` | what is offered: names, hints, arguments, shapes of answers |
+//! | `call` | calls of the API |
+//! | `answer` | answers and refusals as results |
 
 mod answer;
 mod arguments;

@@ -5,7 +5,7 @@
 //! can vouch for a value and answers, for one value and one source, yes or no. Everything here is
 //! exact where the specification is, and takes the safer reading where it is silent:
 //!
-//! **Texts** ([`text`]). A value comes from a text if it stands there *by whole tokens*: case and
+//! **Texts** (`text`). A value comes from a text if it stands there *by whole tokens*: case and
 //! blanks aside, character for character, and nothing that could belong to it stands beside it.
 //! `sarah` does not stand in `sarah.connor@example.org`, nor `example.org` in `a@example.org` or
 //! in `example.org/x`, nor `brien` in `O'Brien`; `Bob` stands in `Bob's`. A character that is not
@@ -14,7 +14,7 @@
 //! than five digits never counts, nor does a single character. Two values that each stand somewhere
 //! do not vouch for one that is made of both.
 //!
-//! **Links** ([`links`], [`accounts`]) are also looked for as a page would show the text: with
+//! **Links** (`links`, `accounts`) are also looked for as a page would show the text: with
 //! `%2E`, `&#46;` and `\.` resolved, `https:x` taken for an address, and a URL going on behind a
 //! comma. An account number is the same whatever stands between its groups.
 //!
@@ -22,7 +22,7 @@
 //! it the root principal's words and never a webhook's body, inbound mail or a parent agent's
 //! text: what such a text and the principal's words share is then vouched for by the words.
 //!
-//! **Ids** ([`kinds`]). A field of a result is an id if the tool says so (`returns`) or if its
+//! **Ids** (`kinds`). A field of a result is an id if the tool says so (`returns`) or if its
 //! name does (`id`, `order_id`). It vouches only for an argument of the same kind, by equality,
 //! case included, at any length. The kind of `order_id` is `order`; that of a bare `id` is what
 //! its tool is about (`get_order`, `search_calendar_events`: an event). What `returns` and `kind`
@@ -45,7 +45,7 @@
 //! not marked untrusted and the run was still trusted: a run that begins untrusted has no such
 //! results, since its task may have steered them.
 //!
-//! **Lookup** ([`records`]). A read (not an outward one: who answers it is a choice of the caller)
+//! **Lookup** (`records`). A read (not an outward one: who answers it is a choice of the caller)
 //! all of whose arguments come from the task, and that has at least one. Its one record's ids, by
 //! kind, and its addresses: values that are a URL, a mail address or an account number and nothing
 //! else. Records that are listed within it, such as comments, were written by others and are no part
@@ -53,7 +53,7 @@
 //! `description`, …) even where it is nothing but an address. For a destructive tool it never
 //! counts, for links in its texts neither.
 //!
-//! **Amounts** ([`numbers`]) match numbers in the task by their value, and numbers that are a whole
+//! **Amounts** (`numbers`) match numbers in the task by their value, and numbers that are a whole
 //! field of a trusted result, and nothing else: no word, and no id. Only arguments with the role
 //! `amount` are read so. One that names its currency matches a number with that currency alone: a
 //! hundred euros are no hundred bitcoin. `1,000`, `1'000` and `1 000` are a thousand, `1.000` is one:
