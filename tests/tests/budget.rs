@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use sayso_tests::{Bundle, Case, Options, Shape, code, on_runtime, until};
+use sayso_tests::{
+    Answer, Bundle, Case, Format, Options, Provider, Shape, code, on_runtime, until,
+};
 use sayso_wire::v1::{
     EndedBy, GetBudgetRequest, GetBudgetResponse, ListAuditEntriesRequest, RemoveBudgetRequest,
     Run, RunStatus, SetBudgetRequest,
@@ -29,17 +31,20 @@ fn script(turns: usize) -> String {
     format!("turns:\n{calls}  - {{ text: done, {TURN} }}\n")
 }
 
-/// A deployment whose tier `paid` is a priced scripted model that takes so many turns.
-async fn case(shape: Shape, turns: usize) -> Case {
+/// The tier `paid` is a priced scripted model that takes so many turns.
+fn options(turns: usize) -> Options {
     let folder = tempfile::tempdir().expect("a folder can be made").keep();
     let path = folder.join("paid.yaml");
     std::fs::write(&path, script(turns)).expect("a script can be written");
     let path = path.display().to_string();
-    let options = Options::new()
+    Options::new()
         .model("paid", priced(&path))
         .tier("paid", &["paid"])
-        .script("free", "turns: [{text: done}]");
-    Case::alone(shape, options).await
+        .script("free", "turns: [{text: done}]")
+}
+
+async fn case(shape: Shape, turns: usize) -> Case {
+    Case::alone(shape, options(turns)).await
 }
 
 const SEVERAL: Shape = Shape::Apart {
@@ -201,17 +206,31 @@ fn s4_6_the_cap_resets_with_the_month() {
     });
 }
 
-/// B59: runs that spend at once pass the cap by no more than the answers in flight, and what was
-/// spent is the sum of what was recorded.
+/// A provider whose streamed answers cost 0.30 USD each: 10 tokens in, at 0.03 a token.
+async fn streaming(turns: usize) -> Value {
+    let calls = [r#"{"n":1}"#, r#"{"n":2}"#].map(|args| Answer::calls(&[("ledger_append", args)]));
+    let answers = calls.into_iter().cycle().take(turns).collect();
+    let mut model = Provider::start(Format::OpenAi, answers).await.model();
+    model["price"] = json!({"input": "30000.00 USD", "cached": "0 USD", "output": "0 USD"});
+    model
+}
+
+/// B59: runs that spend at once, half of them on models that stream, pass the cap by no more than the
+/// answers in flight, and what was spent is the sum of what was recorded.
 #[test]
 fn b59_concurrent_runs_pass_the_cap_by_no_more_than_what_is_in_flight() {
     for shape in [Shape::Embedded, SEVERAL] {
         on_runtime(async {
             const RUNS: usize = 10;
-            let case = case(shape, 19).await;
+            let options = options(19).model("streamed", streaming(19).await);
+            let case = Case::alone(shape, options.tier("streamed", &["streamed"])).await;
             set(&case, "1.00 USD").await.expect("set");
             case.deploy(&spender("clerk")).await;
-            let starts = (0..RUNS).map(|_| case.sub.start("clerk", "go"));
+            case.deploy(&spender("streamer").tier("streamed")).await;
+            let starts = (0..RUNS).map(|n| {
+                let agent = if n % 2 == 0 { "clerk" } else { "streamer" };
+                case.sub.start(agent, "go")
+            });
             let runs = futures::future::join_all(starts).await;
             let mut sum = 0;
             for run in &runs {

@@ -18,24 +18,45 @@ fn script(pages: usize) -> String {
     json!({"turns": turns}).to_string()
 }
 
-/// A deployment whose tier `small` takes 2,000 tokens a request.
+/// Turns that read four pages, about 2,600 tokens in all; the provider says that each request had so
+/// many.
+fn counted(tokens: u64) -> String {
+    let mut turns: Vec<Value> = (1..=4)
+        .map(|n| {
+            json!({
+                "calls": [{"tool": "web.read", "args": {"n": n, "page": page(n)}}],
+                "usage": {"input": tokens, "output": 5},
+            })
+        })
+        .collect();
+    turns.push(json!({"text": "read them"}));
+    json!({"turns": turns}).to_string()
+}
+
+/// A deployment of scripted models that take 4,000 tokens a request.
 async fn case(shape: Shape) -> Case {
     let folder = tempfile::tempdir().expect("a folder can be made").keep();
-    let path = folder.join("small.json");
-    std::fs::write(&path, script(8)).expect("a script can be written");
-    let small = json!({
-        "provider": "scripted",
-        "script": path.display().to_string(),
-        "context": 4500,
-        "max_tokens": 500,
-    });
-    let options = Options::new()
-        .model("small", small)
-        .tier("small", &["small"])
-        .script(
-            "balanced",
-            "turns: [{text: 'Goal: read pages. Ids: A-17.', usage: {input: 70, output: 7}}]",
-        );
+    let mut options = Options::new();
+    for (name, script) in [
+        ("small", script(8)),
+        ("counts-none", counted(0)),
+        ("counts-wrong", counted(1_000_000)),
+        ("counts-much", counted(3_900)),
+    ] {
+        let path = folder.join(format!("{name}.json"));
+        std::fs::write(&path, script).expect("a script can be written");
+        let model = json!({
+            "provider": "scripted",
+            "script": path.display().to_string(),
+            "context": 4500,
+            "max_tokens": 500,
+        });
+        options = options.model(name, model).tier(name, &[name]);
+    }
+    let options = options.script(
+        "balanced",
+        "turns: [{text: 'Goal: read pages. Ids: A-17.', usage: {input: 70, output: 7}}]",
+    );
     Case::alone(shape, options).await
 }
 
@@ -85,6 +106,25 @@ fn s4_4_a_long_conversation_is_compacted() {
             assert!(!content.contains("[pruned]") && content.contains("word"));
         }
         assert!(case.app.is_verified(&run).await);
+    });
+}
+
+/// B58: what a provider counts is believed, unless it cannot be right; then, and where it counts
+/// nothing, tokens are counted here, and the same conversation is not too large.
+#[test]
+fn b58_a_count_that_cannot_be_right_compacts_nothing() {
+    on_both(async |case: Case| {
+        for (tier, compacted) in [
+            ("counts-none", false),
+            ("counts-wrong", false),
+            ("counts-much", true),
+        ] {
+            let bundle = Bundle::new(tier).ledger("web", "read").allow("web.read");
+            let run = case.begin(&bundle).await;
+            assert_eq!(case.completed(&run).await.output(), "read them");
+            let timeline = case.app.timeline(&run).await;
+            assert_eq!(timeline.count("compaction") > 0, compacted, "{tier}");
+        }
     });
 }
 

@@ -239,6 +239,29 @@ both! {
         assert!(refused.contains("not done yet"), "{refused}");
     }
 
+    /// S3.6: the limit holds for approved calls too, by the time they would start; that is no matter of
+    /// the role.
+    async fn s3_6_an_approval_does_not_lift_the_limit(case: Case) {
+        case.deploy(&gated()).await;
+        let asking = Bundle::new("many-asked")
+            .tier("many")
+            .field("agents", json!(["gated"]))
+            .ask("start_agent");
+        let run = case.begin(&asking).await;
+        for approval in case.app.held(&run, 9).await {
+            case.app.approve(&approval).await;
+        }
+        let refused = until("the ninth to be answered", async || {
+            let timeline = case.app.timeline(&run).await;
+            timeline.of("tool_result").first().map(|step| (*step).clone())
+        })
+        .await;
+        assert!(refused.content["content"].to_string().contains("not done yet"), "{refused:?}");
+        assert_eq!((refused.code.as_str(), refused.content["outcome"].as_str()), ("", Some("invalid_arguments")));
+        assert_eq!(children(&case, &run, 8).await.len(), 8);
+        case.sub.cancel(&run).await.expect("a running run can be cancelled");
+    }
+
     /// B39, S3.6: a child keeps its own rules however it was started, and is trusted no further than
     /// its parent was.
     async fn b39_a_child_keeps_its_own_rules(case: Case) {

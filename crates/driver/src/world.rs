@@ -352,6 +352,37 @@ pub struct ModelRequest {
     pub redaction: Arc<Redaction>,
 }
 
+impl ModelRequest {
+    /// The size of everything that a model is sent, by the size of a text.
+    pub fn size(&self, of: impl Fn(&str) -> u64) -> u64 {
+        let tools = self.tools.iter();
+        let tools =
+            tools.map(|tool| of(&tool.model_name) + of(&tool.description) + of(&tool.input_schema));
+        of(&self.system) + tools.sum::<u64>() + Self::size_of(&self.messages, of)
+    }
+
+    /// The same of messages alone.
+    pub fn size_of(messages: &[Message], of: impl Fn(&str) -> u64) -> u64 {
+        let sizes = messages.iter().map(|message| match message {
+            Message::User(text) => of(text),
+            Message::Assistant {
+                text,
+                thinking,
+                calls,
+                ..
+            } => {
+                let thinking = thinking.iter().map(|thinking| of(&thinking.text));
+                let calls = calls
+                    .iter()
+                    .map(|call| of(&call.model_name) + of(&call.args));
+                of(text) + thinking.sum::<u64>() + calls.sum::<u64>()
+            }
+            Message::Results(results) => results.iter().map(|result| of(&result.text)).sum(),
+        });
+        sizes.sum()
+    }
+}
+
 /// A call as the model wrote it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModelCall {

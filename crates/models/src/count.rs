@@ -6,7 +6,7 @@
 //! use.
 
 use sayso_driver::ModelRequest;
-use sayso_run::{Message, Usage};
+use sayso_run::Usage;
 
 use crate::answer::Answer;
 
@@ -19,28 +19,12 @@ pub(crate) fn tokens(text: &str) -> u64 {
 pub(crate) fn completed(request: &ModelRequest, answer: &Answer) -> Usage {
     let mut usage = answer.usage;
     if usage.input == 0 {
-        usage.input = of_request(request);
+        usage.input = request.size(tokens);
     }
     if usage.output == 0 {
         usage.output = of_answer(answer);
     }
     usage
-}
-
-fn of_request(request: &ModelRequest) -> u64 {
-    let tools = request.tools.iter().map(|tool| {
-        tokens(&tool.model_name) + tokens(&tool.description) + tokens(&tool.input_schema)
-    });
-    let messages = request.messages.iter().map(|message| match message {
-        Message::User(text) => tokens(text),
-        Message::Assistant { text, calls, .. } => {
-            let calls = calls.iter();
-            let calls = calls.map(|call| tokens(&call.model_name) + tokens(&call.args));
-            tokens(text) + calls.sum::<u64>()
-        }
-        Message::Results(results) => results.iter().map(|result| tokens(&result.text)).sum(),
-    });
-    tokens(&request.system) + tools.sum::<u64>() + messages.sum::<u64>()
 }
 
 fn of_answer(answer: &Answer) -> u64 {

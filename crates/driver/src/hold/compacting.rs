@@ -65,16 +65,17 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
         };
         // A token has at least one byte: most requests need no counting.
         let full = window * FULL / 100;
-        if bytes(request) <= full {
+        if request.size(|text| text.len() as u64) <= full {
             return Size::Fits;
         }
         let state = self.session.state();
         let tokens = match state.measured() {
             Some(usage) if is_right(usage, window) => {
                 let since = since_last_answer(&request.messages);
-                usage.input + usage.output + measure_all(since, &|text| models.count(text))
+                let since = ModelRequest::size_of(since, |text| models.count(text));
+                usage.input + usage.output + since
             }
-            Some(_) | None => measure(request, &|text| models.count(text)),
+            Some(_) | None => request.size(|text| models.count(text)),
         };
         if tokens <= full {
             return Size::Fits;
@@ -189,9 +190,10 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
     }
 }
 
-/// Whether a provider's count can be right: one above the window cannot, and neither can none (B58).
+/// Whether a provider's count of a request can be right: one above the window cannot, since no such
+/// request is sent, and neither can none (B58).
 fn is_right(usage: Usage, window: u64) -> bool {
-    usage.input > 0 && usage.input.saturating_add(usage.output) <= window
+    (1..=window).contains(&usage.input)
 }
 
 fn since_last_answer(messages: &[Message]) -> &[Message] {
@@ -199,30 +201,4 @@ fn since_last_answer(messages: &[Message]) -> &[Message] {
         .iter()
         .rposition(|message| matches!(message, Message::Assistant { .. }));
     answered.map_or(messages, |at| &messages[at + 1..])
-}
-
-fn bytes(request: &ModelRequest) -> u64 {
-    measure(request, &|text| text.len() as u64)
-}
-
-fn measure(request: &ModelRequest, size: &impl Fn(&str) -> u64) -> u64 {
-    let tools = request
-        .tools
-        .iter()
-        .map(|tool| size(&tool.model_name) + size(&tool.description) + size(&tool.input_schema));
-    size(&request.system) + tools.sum::<u64>() + measure_all(&request.messages, size)
-}
-
-fn measure_all(messages: &[Message], size: &impl Fn(&str) -> u64) -> u64 {
-    let sizes = messages.iter().map(|message| match message {
-        Message::User(text) => size(text),
-        Message::Assistant { text, calls, .. } => {
-            let calls = calls
-                .iter()
-                .map(|call| size(&call.model_name) + size(&call.args));
-            size(text) + calls.sum::<u64>()
-        }
-        Message::Results(results) => results.iter().map(|result| size(&result.text)).sum(),
-    });
-    sizes.sum()
 }

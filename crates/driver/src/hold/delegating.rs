@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
-use sayso_run::{AgentName, CallId, ChildEnd, Input, Namespace, NewChild, Phase, RevisionId};
+use sayso_run::{
+    AgentName, CallId, ChildEnd, Input, Namespace, NewChild, Phase, RevisionId, ToolOutcome,
+};
 use serde::Deserialize;
 
 use super::Hold;
@@ -140,7 +142,12 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
             .and_then(|()| child(&call.args, current));
         self.session.take(match child {
             Ok(child) => Input::Delegate { call: id, child },
-            Err(message) => Input::OverCeiling { call: id, message },
+            // As it is where a rule would have let it through.
+            Err(message) => Input::Withhold {
+                call: id,
+                outcome: ToolOutcome::InvalidArguments,
+                message,
+            },
         })
     }
 

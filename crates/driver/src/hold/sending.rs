@@ -72,9 +72,11 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
         match permitted {
             Ok(()) if starts_agent => self.delegate(id, &current)?,
             Ok(()) => self.execute(id)?,
-            Err(message) => self
-                .session
-                .take(Input::OverCeiling { call: id, message })?,
+            Err(message) => self.session.take(Input::Withhold {
+                call: id,
+                outcome: ToolOutcome::PermissionDenied,
+                message,
+            })?,
         };
         Ok(())
     }

@@ -242,12 +242,17 @@ impl RunState {
         }
     }
 
-    /// An approved call that the role does not permit any more is answered in place of being sent.
-    pub(super) fn over_ceiling(&self, id: CallId, message: String) -> Result<Caused, Refusal> {
+    /// An approved call that cannot be sent any more is answered in place of being sent.
+    pub(super) fn withheld(
+        &self,
+        id: CallId,
+        outcome: ToolOutcome,
+        message: String,
+    ) -> Result<Caused, Refusal> {
         self.check_live()?;
         match self.call(&id) {
             Some(call) if call.phase == Phase::Cleared => {
-                let step = refuse(call, ToolOutcome::PermissionDenied, message);
+                let step = refuse(call, outcome, message);
                 Ok(vec![(Actor::System, step)])
             }
             Some(_) | None => Err(Refusal::CallNotOpen {

@@ -71,11 +71,13 @@ pub enum Input {
         /// What its tool is marked with.
         marks: Marks,
     },
-    /// The role does not permit an approved call any more: it is answered, and not sent (S3.9).
-    OverCeiling {
+    /// An approved call cannot be sent any more: it is answered with why (S3.6, S3.9).
+    Withhold {
         /// The call.
         call: CallId,
-        /// Names role and operation, for the model.
+        /// The kind of reason.
+        outcome: ToolOutcome,
+        /// The reason, for the model.
         message: String,
     },
     /// An approved call of `start_agent` becomes a run of its own (S3.6).
@@ -475,7 +477,11 @@ impl RunState {
                 usage,
                 cost,
             }),
-            Input::OverCeiling { call, message } => self.over_ceiling(call, message),
+            Input::Withhold {
+                call,
+                outcome,
+                message,
+            } => self.withheld(call, outcome, message),
             Input::Output(output) => self.output_of(output),
             Input::Lost => self.lost(),
             Input::Fail { code, message } => self.fails(code, message),
