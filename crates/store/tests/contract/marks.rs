@@ -20,9 +20,7 @@ on_all_databases!(
 mod questions {
     use super::*;
 
-    on_both_databases!(
-        the_clock_is_shared_and_moves_for_everybody,
-    );
+    on_both_databases!(the_clock_is_shared_and_moves_for_everybody,);
 }
 
 /// S8.4: events after the mark are handed out again.
