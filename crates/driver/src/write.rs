@@ -14,6 +14,7 @@ use crate::journal::{
     Append, AppendError, Journal, LeaseChange, LoadError, Loaded, StartKey, TakenTick, Tree,
     Written,
 };
+use crate::notices::deliveries;
 use crate::project::{project, run_row};
 use crate::redact;
 use crate::rows::{LeaseRow, RunRow};
@@ -200,6 +201,7 @@ async fn write_once<J: Journal, H: Herald>(
         redact::rows(redaction, &mut projected);
     }
     let row = projected.row.clone();
+    let deliveries = deliveries(journal, &state, &steps, None).await?;
     let append = Append {
         run,
         expected,
@@ -211,7 +213,7 @@ async fn write_once<J: Journal, H: Herald>(
         actions: projected.actions,
         approvals: projected.approvals,
         feedback: projected.feedback,
-        deliveries: Vec::new(),
+        deliveries,
         usage: Vec::new(),
         published: herald.published(&row.run),
         tree: tree(&state, &steps, key),

@@ -27,18 +27,29 @@ pub struct Quorum {
     /// Whether everybody who has written into the run is barred.
     #[serde(default, skip_serializing_if = "is_false")]
     pub no_writers: bool,
-    /// Who may decide as well once nobody has for a while, by the time.
+    /// What happens once nobody has decided for a while, by the time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub escalate: Vec<Widening>,
+    pub escalate: Vec<Escalation>,
 }
 
-/// A group that may decide as well from a time on.
+/// What happens if nobody has decided by a time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Widening {
+pub struct Escalation {
     /// After the request, in microseconds.
     pub after_micros: i64,
-    /// The group.
-    pub group: String,
+    /// Whom it goes to.
+    #[serde(flatten)]
+    pub to: EscalatedTo,
+}
+
+/// Whom an escalation goes to; stored as `"group":"…"` or `"target":"…"`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EscalatedTo {
+    /// A group, whose members may decide as well from then on.
+    Group(String),
+    /// A target of the namespace, which is reminded (S8.2). Who may decide stays.
+    Target(String),
 }
 
 /// A vote that has been cast: sealed, if the approval is not decided.

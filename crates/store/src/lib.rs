@@ -43,6 +43,7 @@ pub mod simulated;
 mod sweep;
 #[cfg(feature = "testing")]
 pub mod testing;
+mod targets;
 mod tokens;
 mod tool_sets;
 mod triggers;
@@ -70,6 +71,7 @@ pub use runs::{Import, RunFilter, Runs, StoredStep, VerifyError};
 pub use schedules::{DueSchedule, ScheduleRow, Schedules};
 pub use secrets::{OpenSecret, SealError, SecretKeys, SecretRow, Secrets, SecretsError};
 pub use sweep::{RunRef, StatusCount, Sweep};
+pub use targets::{Added, MAX_TARGETS, NewTarget, TargetKind, TargetRow, Targets};
 pub use tokens::{NewToken, TokenRow, Tokens};
 pub use tool_sets::ToolSets;
 pub use triggers::{TriggerRow, Triggers};

@@ -136,6 +136,26 @@ pub const METHODS: &[Access] = &[
         Scopes::NONE,
         Scopes::NONE,
     ),
+    needs(
+        "/sayso.v1.TargetService/CreateTarget",
+        OPERATOR,
+        Scopes::NONE,
+    ),
+    needs(
+        "/sayso.v1.TargetService/ListTargets",
+        OPERATOR,
+        Scopes::NONE,
+    ),
+    needs(
+        "/sayso.v1.TargetService/TestTarget",
+        OPERATOR,
+        Scopes::NONE,
+    ),
+    needs(
+        "/sayso.v1.TargetService/DeleteTarget",
+        OPERATOR,
+        Scopes::NONE,
+    ),
     needs("/sayso.v1.PolicyService/ExplainCall", READERS, Scopes::NONE),
     needs("/sayso.v1.PolicyService/TestPolicy", READERS, Scopes::NONE),
     needs("/sayso.v1.PolicyService/ReplayRuns", READERS, Scopes::NONE),

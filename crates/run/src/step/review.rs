@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::digest::{CallDigest, Digest};
 use crate::id::{ApprovalId, CallId};
 use crate::origin::ArgumentOrigin;
-use crate::quorum::{OpenVote, Quorum};
+use crate::quorum::{EscalatedTo, OpenVote, Quorum};
 use crate::time::Timestamp;
 
 /// A call is held until a person decides.
@@ -71,15 +71,16 @@ pub struct ToolEdited {
     pub origins: Vec<ArgumentOrigin>,
 }
 
-/// Nobody has decided for a while: another group may decide as well.
+/// Nobody has decided for a while: another group may decide as well, or a target is reminded.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Escalated {
     /// The call.
     pub call: CallId,
     /// Its approval.
     pub approval: ApprovalId,
-    /// The group.
-    pub group: String,
+    /// Whom it goes to.
+    #[serde(flatten)]
+    pub to: EscalatedTo,
 }
 
 /// The run waits for the approvals of the calls just blocked.

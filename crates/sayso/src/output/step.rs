@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use sayso_run::{
+use sayso_run::{EscalatedTo, 
     AssistantMessage, CallId, Compaction, Completion, Failed, Step, ToolBlocked, ToolDenied,
     ToolOutcome, ToolResult, ToolStarted, TriggerReceived,
 };
@@ -103,11 +103,19 @@ impl Teller {
             ),
             Step::Escalated(escalated) => said(
                 Some(Tone::Waits),
-                format!(
-                    "nobody has decided {}: {} may decide as well",
-                    self.call(&escalated.call),
-                    visible::line(&escalated.group)
-                ),
+                {
+                    let call = self.call(&escalated.call);
+                    match &escalated.to {
+                        EscalatedTo::Group(group) => format!(
+                            "nobody has decided {call}: {} may decide as well",
+                            visible::line(group)
+                        ),
+                        EscalatedTo::Target(target) => format!(
+                            "nobody has decided {call}: the target {} is reminded",
+                            visible::line(target)
+                        ),
+                    }
+                },
             ),
             Step::ToolApproved(approved) => {
                 let text = format!("{} is approved by {actor}", self.call(&approved.call));

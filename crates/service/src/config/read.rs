@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use super::check;
 use super::layers::{self, Layers};
+use super::mail;
 use super::secret::{Key, Secret, SecretSource};
 use super::section::{self, ConfigErrors, Given, Section, Setting};
 use super::shape::{
@@ -54,6 +55,7 @@ pub(super) fn config(layers: Layers<'_>) -> Result<Config, ConfigErrors> {
         notify: top.section("notify", |s| Notify {
             secrets: s.entries::<SecretSource>("secrets").into_iter().collect(),
         }),
+        smtp: top.section("smtp", mail::smtp),
         http: top.section("http", |s| Http {
             allowed_origins: s.optional("allowed_origins").unwrap_or_default(),
         }),
