@@ -255,7 +255,7 @@ pub trait Journal: Send + Sync + 'static {
 
     /// The targets of a namespace (S8.2); none in a journal without targets. One that was added or
     /// removed counts within a second.
-    fn targets(
+    fn targets_of(
         &self,
         _namespace: &Namespace,
     ) -> impl Future<Output = Result<Arc<[Target]>, LoadError>> + Send {

@@ -3,7 +3,8 @@ use sayso_rules::judge::{CallView, RuleId, RunView, Tool};
 use sayso_rules::leaves::leaves;
 use sayso_rules::{Index, Origin, Redaction, Role};
 use sayso_run::{
-    ArgumentOrigin, Call, CallId, EscalatedTo, Escalation, Judgement, Marks, OriginKind, Quorum, Ruling, RunState,
+    ArgumentOrigin, Call, CallId, EscalatedTo, Escalation, Judgement, Marks, OriginKind, Quorum,
+    Ruling, RunState,
 };
 
 use crate::evidence::{Evidence, call_view};

@@ -2,7 +2,7 @@
 //! is made for what did not happen (S8.1, S8.2).
 //!
 //! Where a bundle's notifications go stands in the bundle. The targets of a namespace are asked for
-//! only by an append that holds a call or fails the run, and are known for a second: a target that
+//! only by an append that holds a call, escalates an approval or fails the run, and are known for a second: a target that
 //! was just added or removed counts within that time.
 
 use sayso_rules::bundle::Notify;
@@ -18,19 +18,21 @@ pub(crate) async fn deliveries<J: Journal>(
     steps: &[Written],
     notify: Option<&Notify>,
 ) -> Result<Vec<DeliveryRow>, LoadError> {
-    let tells = |written: &Written| {
-        matches!(
-            written.recorded.step,
-            Step::ToolBlocked(_) | Step::Failed(_)
-        )
-    };
-    let targets = if steps.iter().any(tells) {
-        journal.targets(&after.trigger().namespace).await?
-    } else {
-        Vec::new().into()
-    };
-    let due = steps
+    let tells: Vec<&Written> = steps
         .iter()
+        .filter(|written| {
+            matches!(
+                written.recorded.step,
+                Step::ToolBlocked(_) | Step::Escalated(_) | Step::Failed(_)
+            )
+        })
+        .collect();
+    if tells.is_empty() {
+        return Ok(Vec::new());
+    }
+    let targets = journal.targets_of(&after.trigger().namespace).await?;
+    let due = tells
+        .into_iter()
         .flat_map(|written| made_by(after, written, &targets, notify));
     Ok(due.collect())
 }
@@ -55,10 +57,8 @@ fn made_by(
     let target = |target: &Target| Recipient::Target(target.name.clone());
     match &written.recorded.step {
         Step::ToolBlocked(blocked) => {
-            let (approval, pending) = (
-                &blocked.approval,
-                Notice::Pending(blocked.approval.clone()),
-            );
+            let (approval, pending) =
+                (&blocked.approval, Notice::Pending(blocked.approval.clone()));
             let bundle = notify.map(|notify| {
                 let to = Recipient::Bundle {
                     url: notify.url.clone(),
@@ -92,31 +92,6 @@ fn made_by(
             });
             takers.collect()
         }
-        Step::TriggerReceived(_)
-        | Step::ToolsListed(_)
-        | Step::UserMessage(_)
-        | Step::Thinking(_)
-        | Step::AssistantMessage(_)
-        | Step::ToolCall(_)
-        | Step::AwaitingApproval(_)
-        | Step::ToolEdited(_)
-        | Step::VoteCast(_)
-        | Step::ToolApproved(_)
-        | Step::ToolDenied(_)
-        | Step::ToolStarted(_)
-        | Step::TrustLowered(_)
-        | Step::TakenOver(_)
-        | Step::ToolResult(_)
-        | Step::RepeatLoop(_)
-        | Step::AwaitingInput(_)
-        | Step::ChildStarted(_)
-        | Step::ChildFinished(_)
-        | Step::Compaction(_)
-        | Step::ModelFailover(_)
-        | Step::SpendingCap(_)
-        | Step::Completion(_)
-        | Step::RetryScheduled(_)
-        | Step::Retried(_)
-        | Step::Cancelled(_) => Vec::new(),
+        _ => Vec::new(),
     }
 }

@@ -3,7 +3,7 @@
 
 use lettre::message::Mailbox;
 use reqwest::Url;
-use sayso_driver::Recipient;
+use sayso_driver::{Journal, Recipient};
 use sayso_run::{AgentName, Namespace};
 use sayso_service::config::{MailAddress, Secret, SecretError};
 use sayso_store::{DatabaseError, SealError, SecretsError, TargetKind, TargetRow};

@@ -82,10 +82,7 @@ pub(crate) async fn deliver(
 
 /// What the delivery tells of, if it still holds. What was decided or retried is cancelled by the
 /// next round; what expired is once its expiry is on the timeline.
-async fn still(
-    notifier: &Notifier,
-    delivery: &Delivery,
-) -> Result<Option<Subject>, DatabaseError> {
+async fn still(notifier: &Notifier, delivery: &Delivery) -> Result<Option<Subject>, DatabaseError> {
     match &delivery.notice {
         Notice::Pending(approval) | Notice::Escalated(approval) => {
             let row = pending(notifier, delivery, approval).await?;

@@ -184,11 +184,16 @@ mod tests {
             headline: headline.into(),
             lines: vec![("Summary", "Refund A-17.".into())],
             arguments: Some("{\"to\":\"\u{1f600}\"}".into()),
-            action: Some(("Look and decide", "https://sayso.example/approvals/apr_1".into())),
+            action: Some((
+                "Look and decide",
+                "https://sayso.example/approvals/apr_1".into(),
+            )),
         };
         let to = "ops@example.org".parse().unwrap();
         let at = Timestamp::from_micros(1_700_000_000_000_000);
-        let letter = mailer().letter(&message, "apr_1:target:ops", &to, at).unwrap();
+        let letter = mailer()
+            .letter(&message, "apr_1:target:ops", &to, at)
+            .unwrap();
         String::from_utf8(letter).unwrap()
     }
 

@@ -102,10 +102,7 @@ pub(crate) fn failure(
         ],
         arguments: None,
         action: Some(("Look at the run", run.link.clone())),
-        json: json(&Failure {
-            r#type: event,
-            run,
-        }),
+        json: json(&Failure { r#type: event, run }),
     })
 }
 

@@ -114,7 +114,10 @@ mod tests {
             headline: "desk waits for a decision: mail.send".into(),
             lines: vec![("Summary", summary.into()), ("Task", String::new())],
             arguments: Some(arguments.into()),
-            action: Some(("Look and decide", "https://sayso.example/approvals/apr_1".into())),
+            action: Some((
+                "Look and decide",
+                "https://sayso.example/approvals/apr_1".into(),
+            )),
         };
         serde_json::from_slice(&posted(&message)).unwrap()
     }

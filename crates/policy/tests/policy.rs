@@ -232,10 +232,7 @@ async fn s5_11_a_bundle_with_mistakes_is_refused_whole() {
 async fn s5_11_what_is_not_supported_is_refused() {
     let mut world = World::new().await;
     let refused = world
-        .deploy(
-            "ann",
-            &format!("{DESK}summary: model\n"),
-        )
+        .deploy("ann", &format!("{DESK}summary: model\n"))
         .await
         .unwrap_err();
     assert_eq!(refused.metadata["bundle_code"], "bundle.unsupported");

@@ -181,7 +181,10 @@ fn permissions() -> Value {
         }),
     );
     let alternative = json!({ "$ref": "#/$defs/alternative" });
-    let target = pattern("^[a-z0-9-]{1,63}$", "A target: `sayso target add` makes one.");
+    let target = pattern(
+        "^[a-z0-9-]{1,63}$",
+        "A target: `sayso target add` makes one.",
+    );
     let group = pattern("^[a-z0-9-]{1,63}$", "A group: `sayso group add` makes one.");
     let rule = closed(
         &["tool", "action"],

@@ -123,3 +123,32 @@ fn is_zero(count: &u32) -> bool {
 fn is_false(flag: &bool) -> bool {
     !flag
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// S2.2, S6.12: what was stored before targets could be reminded reads as it was meant, and is
+    /// written alike.
+    #[test]
+    fn s6_12_an_escalation_is_stored_by_whom_it_goes_to() {
+        for (stored, to) in [
+            (
+                r#"{"after_micros":6,"group":"leads"}"#,
+                EscalatedTo::Group("leads".into()),
+            ),
+            (
+                r#"{"after_micros":6,"target":"oncall"}"#,
+                EscalatedTo::Target("oncall".into()),
+            ),
+        ] {
+            let read: Escalation = serde_json::from_str(stored).unwrap();
+            let meant = Escalation {
+                after_micros: 6,
+                to,
+            };
+            assert_eq!(read, meant);
+            assert_eq!(serde_json::to_string(&read).unwrap(), stored);
+        }
+    }
+}

@@ -9,7 +9,10 @@ impl Client {
     /// # Errors
     ///
     /// `target.exists`, `target.too_many`, `request.invalid`.
-    pub async fn create_target(&self, target: v1::CreateTargetRequest) -> Result<v1::Target, Error> {
+    pub async fn create_target(
+        &self,
+        target: v1::CreateTargetRequest,
+    ) -> Result<v1::Target, Error> {
         let answer = self.targets().create_target(target).await;
         let answer = answer.map_err(|status| self.failed(&status))?;
         Ok(answer.into_inner().target.unwrap_or_default())

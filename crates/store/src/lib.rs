@@ -41,9 +41,9 @@ mod secrets;
 #[cfg(feature = "simulated")]
 pub mod simulated;
 mod sweep;
+mod targets;
 #[cfg(feature = "testing")]
 pub mod testing;
-mod targets;
 mod tokens;
 mod tool_sets;
 mod triggers;

@@ -329,7 +329,7 @@ impl Journal for Store {
         standing.map_err(|error| LoadError::Unavailable(error.to_string()))
     }
 
-    async fn targets(&self, namespace: &Namespace) -> Result<Arc<[Target]>, LoadError> {
+    async fn targets_of(&self, namespace: &Namespace) -> Result<Arc<[Target]>, LoadError> {
         let takers = self.targets().takers(namespace).await;
         takers.map_err(|error| LoadError::Unavailable(error.to_string()))
     }

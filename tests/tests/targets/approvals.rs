@@ -25,9 +25,8 @@ async fn remove(case: &Case, names: &[&str]) {
 /// What was told of an agent's approvals.
 fn about(got: &[Value], agent: &str) -> Vec<Value> {
     let bodies = got.iter().map(told);
-    let about = bodies.filter(|body| {
-        body["approval"]["agent"] == agent || body["run"]["agent"] == agent
-    });
+    let about =
+        bodies.filter(|body| body["approval"]["agent"] == agent || body["run"]["agent"] == agent);
     about.collect()
 }
 

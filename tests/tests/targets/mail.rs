@@ -27,17 +27,35 @@ async fn letters(case: Case, sink: Receiver) {
     .await;
     case.advance(Duration::from_secs(5)).await;
     let got = sink.reached(2).await;
-    assert_eq!(got[0]["raw"], got[1]["raw"], "each try sends the same letter");
+    assert_eq!(
+        got[0]["raw"], got[1]["raw"],
+        "each try sends the same letter"
+    );
     let letter = &got[1];
     assert_eq!(letter["sender"], "sayso@example.org");
     assert_eq!(letter["recipients"][0], "ops@example.org");
-    let header = |name: &str| letter["headers"][name].as_str().unwrap_or_default().to_owned();
-    assert_eq!(header("subject"), "[sayso] one waits for a decision: ledger.append");
+    let header = |name: &str| {
+        letter["headers"][name]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned()
+    };
+    assert_eq!(
+        header("subject"),
+        "[sayso] one waits for a decision: ledger.append"
+    );
     assert_eq!(header("from"), "sayso <sayso@example.org>");
     assert_eq!(header("auto-submitted"), "auto-generated");
-    assert_eq!(header("message-id"), format!("<{}.target.ops@example.org>", held.id));
+    assert_eq!(
+        header("message-id"),
+        format!("<{}.target.ops@example.org>", held.id)
+    );
     let body = letter["body"].as_str().unwrap();
-    for part in ["ledger.append", r#"{"n":1}"#, &format!("/approvals/{}", held.id)] {
+    for part in [
+        "ledger.append",
+        r#"{"n":1}"#,
+        &format!("/approvals/{}", held.id),
+    ] {
         assert!(body.contains(part), "{part}: {body}");
     }
 

@@ -15,8 +15,7 @@ use sayso_wire::v1::{AgentLogEntry, CreateTargetRequest, ListAgentLogsRequest, T
 pub(crate) const KEY: &str = "key-of-the-receivers";
 
 /// Arguments that every serialisation writes otherwise (B48).
-pub(crate) const ODD: &str =
-    "{\"z\": 1.0, \"a\":\"\u{1f600} e\u{301} \u{2028} </x>\",\"n\":1}";
+pub(crate) const ODD: &str = "{\"z\": 1.0, \"a\":\"\u{1f600} e\u{301} \u{2028} </x>\",\"n\":1}";
 
 static WORLD: World = World::new(
     &[

@@ -118,4 +118,3 @@ both! {
         shell(&case, "admin", "sayso target rm line-end");
     }
 }
-

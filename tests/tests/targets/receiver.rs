@@ -41,7 +41,9 @@ impl Receiver {
         let kept = Arc::clone(&got);
         std::thread::spawn(move || {
             for line in lines.map_while(Result::ok) {
-                kept.lock().unwrap().push(serde_json::from_str(&line).unwrap());
+                kept.lock()
+                    .unwrap()
+                    .push(serde_json::from_str(&line).unwrap());
             }
         });
         Self {

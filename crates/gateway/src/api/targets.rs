@@ -95,7 +95,9 @@ impl TargetService for Api {
         let asked = request.into_inner();
         name(&asked.name)?;
         let targets = self.0.store.targets();
-        let removed = targets.remove(&session.caller().namespace, &asked.name).await;
+        let removed = targets
+            .remove(&session.caller().namespace, &asked.name)
+            .await;
         let removed = removed.map_err(|error| refuse::database("removing a target", error))?;
         let Some(removed) = removed else {
             return Err(no_target().into());
@@ -145,7 +147,10 @@ fn new_target(asked: v1::CreateTargetRequest) -> Result<NewTarget, Coded> {
     }
     if !asked.secret.is_empty() {
         if kind.is_some_and(|kind| kind != TargetKind::Webhook) {
-            check.wrong("secret", "must be empty: only what a webhook gets is signed");
+            check.wrong(
+                "secret",
+                "must be empty: only what a webhook gets is signed",
+            );
         } else if !is_secret_name(&asked.secret) {
             check.wrong("secret", "must be 1 to 64 letters, digits and underscores");
         }
@@ -271,10 +276,16 @@ mod tests {
     /// S8.3: internal addresses are addresses.
     #[test]
     fn s8_3_an_address_may_be_internal() {
-        for address in ["http://127.0.0.1:9", "http://metadata.internal/x", "https://[::1]/y"] {
+        for address in [
+            "http://127.0.0.1:9",
+            "http://metadata.internal/x",
+            "https://[::1]/y",
+        ] {
             new_target(asked(v1::TargetKind::Webhook, address, "KEY")).unwrap();
         }
-        let takes = new_target(asked(v1::TargetKind::Email, "ops@x.example", "")).unwrap().takes;
+        let takes = new_target(asked(v1::TargetKind::Email, "ops@x.example", ""))
+            .unwrap()
+            .takes;
         assert!(takes.approvals && takes.failures);
     }
 

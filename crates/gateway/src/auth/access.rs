@@ -11,7 +11,7 @@
 //! | read, validate, explain, test and replay bundles, roles, agents' logs, feedback, pauses, the budget | `read`, `approver`, `operator` | |
 //! | deploy; make, change, remove, attach and detach roles; pause, resume; set and remove the budget; import runs | `operator` | |
 //! | read and verify the audit log | `operator` | |
-//! | set, list and remove secrets | `operator` | |
+//! | set, list and remove secrets; add, list, try and remove targets | `operator` | |
 //! | tokens; change groups; encrypt secrets anew | `admin` | |
 //!
 //! `admin` includes all. `approver` and `operator` include reading, because nobody can decide or
@@ -146,11 +146,7 @@ pub const METHODS: &[Access] = &[
         OPERATOR,
         Scopes::NONE,
     ),
-    needs(
-        "/sayso.v1.TargetService/TestTarget",
-        OPERATOR,
-        Scopes::NONE,
-    ),
+    needs("/sayso.v1.TargetService/TestTarget", OPERATOR, Scopes::NONE),
     needs(
         "/sayso.v1.TargetService/DeleteTarget",
         OPERATOR,

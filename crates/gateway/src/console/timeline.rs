@@ -4,7 +4,9 @@
 use std::collections::HashMap;
 
 use maud::{Markup, html};
-use sayso_run::{ApprovalId, CallId, CompactionKind, DenyCause, EndedBy, EscalatedTo, RunId, Step, ToolOutcome};
+use sayso_run::{
+    ApprovalId, CallId, CompactionKind, DenyCause, EndedBy, EscalatedTo, RunId, Step, ToolOutcome,
+};
 use sayso_wire::v1;
 
 use super::text::{SHORT, cut, shown, time_of_day};

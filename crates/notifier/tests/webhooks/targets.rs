@@ -15,7 +15,10 @@ use crate::world::{KEY, Receiver, World, header, shop};
 #[tokio::test(flavor = "multi_thread")]
 async fn s8_2_targets_are_told_of_approvals() {
     let world = World::new().await;
-    let (hook, slack) = (Receiver::statuses(&[503]).await, Receiver::statuses(&[503]).await);
+    let (hook, slack) = (
+        Receiver::statuses(&[503]).await,
+        Receiver::statuses(&[503]).await,
+    );
     world.target("ops", TargetKind::Webhook, &hook.url()).await;
     world.target("chat", TargetKind::Slack, &slack.url()).await;
     let approval = world.held_for(&["ops", "chat"]).await;
@@ -30,7 +33,10 @@ async fn s8_2_targets_are_told_of_approvals() {
         assert_eq!(requests[0].body, requests[1].body);
         let id = |at: usize| header(&requests[at], "webhook-id");
         assert_eq!(id(0), id(1));
-        assert_eq!(header(&requests[0], "x-sayso-event"), Some("approval.pending"));
+        assert_eq!(
+            header(&requests[0], "x-sayso-event"),
+            Some("approval.pending")
+        );
     }
     let signed = &hook.requests().await[1];
     verify(signed, KEY.as_bytes());
@@ -39,11 +45,18 @@ async fn s8_2_targets_are_told_of_approvals() {
     assert_eq!(told["approval"]["id"], approval.as_str());
     let posted: Value = serde_json::from_slice(&slack.requests().await[0].body).unwrap();
     let text = posted["text"].as_str().unwrap();
-    for part in ["shop.refund", r#"{"order_id":"A-17"}"#, &format!("/approvals/{approval}|")] {
+    for part in [
+        "shop.refund",
+        r#"{"order_id":"A-17"}"#,
+        &format!("/approvals/{approval}|"),
+    ] {
         assert!(text.contains(part), "{text}");
     }
     let log = world.log().await;
-    let about = |target: &str| log.iter().any(|(_, text)| text.contains(&format!("`{target}`")));
+    let about = |target: &str| {
+        log.iter()
+            .any(|(_, text)| text.contains(&format!("`{target}`")))
+    };
     assert!(about("ops") && about("chat"), "{log:?}");
     notifier.stop().await;
 }
@@ -53,7 +66,9 @@ async fn s8_2_targets_are_told_of_approvals() {
 async fn s8_2_failures_are_told_while_they_hold() {
     let world = World::new().await;
     let receiver = Receiver::statuses(&[]).await;
-    world.target("ops", TargetKind::Webhook, &receiver.url()).await;
+    world
+        .target("ops", TargetKind::Webhook, &receiver.url())
+        .await;
     let retried = world.failed("ops").await;
     world.retried(&retried).await;
     let failed = world.failed("ops").await;
@@ -85,21 +100,29 @@ async fn s8_2_failures_are_told_while_they_hold() {
 async fn s6_12_a_target_is_reminded() {
     let world = World::new().await;
     let receiver = Receiver::statuses(&[]).await;
-    world.target("oncall", TargetKind::Webhook, &receiver.url()).await;
+    world
+        .target("oncall", TargetKind::Webhook, &receiver.url())
+        .await;
     let (approval, other) = (world.held_for(&[]).await, world.held_for(&[]).await);
     world.remind(&other, "nobody").await;
     world.remind(&approval, "oncall").await;
     let notifier = world.notifier().await;
     world.settled().await;
     let requests = receiver.reached(1).await;
-    assert_eq!(header(&requests[0], "x-sayso-event"), Some("approval.escalated"));
+    assert_eq!(
+        header(&requests[0], "x-sayso-event"),
+        Some("approval.escalated")
+    );
     let told: Value = serde_json::from_slice(&requests[0].body).unwrap();
     assert_eq!(told["type"], "approval.escalated");
     assert_eq!(told["approval"]["id"], approval.as_str());
     let log = world.log().await;
     assert_eq!(log.len(), 1, "{log:?}");
     assert_eq!(log[0].0, "notify.target_missing");
-    assert!(log[0].1.contains("`nobody`") && log[0].1.contains(other.as_str()), "{log:?}");
+    assert!(
+        log[0].1.contains("`nobody`") && log[0].1.contains(other.as_str()),
+        "{log:?}"
+    );
     notifier.stop().await;
 }
 
@@ -108,8 +131,12 @@ async fn s6_12_a_target_is_reminded() {
 async fn s8_2_nothing_is_sent_to_a_target_that_is_gone() {
     let world = World::new().await;
     let receiver = Receiver::statuses(&[500, 500]).await;
-    world.target("gone", TargetKind::Webhook, &receiver.url()).await;
-    world.target("ops", TargetKind::Slack, &receiver.url()).await;
+    world
+        .target("gone", TargetKind::Webhook, &receiver.url())
+        .await;
+    world
+        .target("ops", TargetKind::Slack, &receiver.url())
+        .await;
     let approval = world.held_for(&["gone", "ops"]).await;
     let notifier = world.notifier().await;
     receiver.reached(2).await;
@@ -127,7 +154,9 @@ async fn s8_2_nothing_is_sent_to_a_target_that_is_gone() {
 #[tokio::test(flavor = "multi_thread")]
 async fn s8_2_without_a_mail_server_the_log_says_so() {
     let world = World::new().await;
-    world.target("ops", TargetKind::Email, "ops@example.org").await;
+    world
+        .target("ops", TargetKind::Email, "ops@example.org")
+        .await;
     world.held_for(&["ops"]).await;
     let notifier = world.notifier().await;
     world.settled().await;

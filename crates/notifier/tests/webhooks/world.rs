@@ -8,13 +8,14 @@ use std::time::Duration;
 use sayso_bus::Bus;
 use sayso_bus::local::{LocalBus, LocalConfig};
 use sayso_driver::{
-    Append, ApprovalRow, ApprovalStatus, DeliveryRow, Herald, Journal, LeaseChange, Notice, Recipient,
-    RunRow, Takes, Tree, Written, run_row, start,
+    Append, ApprovalRow, ApprovalStatus, DeliveryRow, Herald, Journal, LeaseChange, Notice,
+    Recipient, RunRow, Takes, Tree, Written, run_row, start,
 };
 use sayso_notifier::{Notifier, NotifierConfig};
 use sayso_run::{
     ActionStatus, AgentName, ApprovalId, CallDigest, CallId, ChainKey, Digest, Namespace,
-    PrincipalId, RevisionId, RunId, Source, Start, Status, TaskId, Timestamp, TriggerReceived, Trust,
+    PrincipalId, RevisionId, RunId, Source, Start, Status, TaskId, Timestamp, TriggerReceived,
+    Trust,
 };
 use sayso_service::config::{Secret, SecretSource};
 use sayso_store::testing::TestDatabase;
@@ -121,7 +122,13 @@ impl World {
         let id = row.approval.clone();
         let told = targets.iter().map(|target| {
             let to = Recipient::Target((*target).into());
-            due(&run, format!("{id}:target:{target}"), Notice::Pending(id.clone()), to, now)
+            due(
+                &run,
+                format!("{id}:target:{target}"),
+                Notice::Pending(id.clone()),
+                to,
+                now,
+            )
         });
         self.append(&run, vec![row], told.collect()).await;
         id
@@ -132,16 +139,23 @@ impl World {
         let found = self.store.approvals().get(&shop(), approval).await.unwrap();
         let run = found.unwrap().run;
         let now = self.store.sync_clock().await.unwrap();
-        let (id, to) = (format!("{approval}:escalated:9"), Recipient::Target(target.into()));
+        let (id, to) = (
+            format!("{approval}:escalated:9"),
+            Recipient::Target(target.into()),
+        );
         let notice = Notice::Escalated(approval.clone());
-        self.append(&run, Vec::new(), vec![due(&run, id, notice, to, now)]).await;
+        self.append(&run, Vec::new(), vec![due(&run, id, notice, to, now)])
+            .await;
     }
 
     /// A run that has failed, of which a target is told.
     pub(crate) async fn failed(&self, target: &str) -> RunId {
         let run = self.run().await;
         let now = self.store.sync_clock().await.unwrap();
-        let (id, to) = (format!("{run}:failed:2:{target}"), Recipient::Target(target.into()));
+        let (id, to) = (
+            format!("{run}:failed:2:{target}"),
+            Recipient::Target(target.into()),
+        );
         let mut append = self.append_of(&run).await;
         append.row.status = Status::Failed;
         append.row.error_code = Some("run.no_role".into());
@@ -422,13 +436,7 @@ pub(crate) fn desk() -> AgentName {
     AgentName::new("desk").unwrap()
 }
 
-fn due(
-    run: &RunId,
-    id: String,
-    notice: Notice,
-    to: Recipient,
-    due_at: Timestamp,
-) -> DeliveryRow {
+fn due(run: &RunId, id: String, notice: Notice, to: Recipient, due_at: Timestamp) -> DeliveryRow {
     DeliveryRow {
         id,
         namespace: shop(),

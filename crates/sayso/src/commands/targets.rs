@@ -63,7 +63,9 @@ async fn list(context: &Context) -> Result<Exit, Failure> {
         output.message(&listed)?;
         return Ok(Exit::Done);
     }
-    let mut table = Table::new(["TARGET", "KIND", "ADDRESS", "TOLD OF", "SIGNED", "ADDED", "BY"]);
+    let mut table = Table::new([
+        "TARGET", "KIND", "ADDRESS", "TOLD OF", "SIGNED", "ADDED", "BY",
+    ]);
     for target in &listed.targets {
         let signed = match target.secret.as_str() {
             "" => "no",

@@ -117,11 +117,12 @@ impl Services {
 
     pub(crate) fn notifier(&self, public: SocketAddr) -> anyhow::Result<Notifier> {
         let Adapters { store, bus, .. } = self.adapters.clone();
+        let told = self.config.http.public_url.clone();
         let config = NotifierConfig {
             secret_keys: secret_keys(&self.config),
             smtp: self.config.smtp.clone(),
             ..NotifierConfig::new(
-                format!("http://{public}"),
+                told.unwrap_or_else(|| format!("http://{public}")),
                 self.config.notify.secrets.clone(),
             )
         };

@@ -120,7 +120,11 @@ mod tests {
     /// S8.2: an address is one address, and cannot bring headers along.
     #[test]
     fn s8_2_addresses_are_checked() {
-        for good in ["ops@example.org", " a.b+c@x.example ", "Ops <ops@example.org>"] {
+        for good in [
+            "ops@example.org",
+            " a.b+c@x.example ",
+            "Ops <ops@example.org>",
+        ] {
             assert!(MailAddress::parse(good).is_ok(), "{good}");
         }
         for bad in [

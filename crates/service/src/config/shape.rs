@@ -7,9 +7,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::mail::MailAddress;
 use super::secret::{Key, Secret, SecretSource};
 use super::section::ConfigErrors;
-use super::mail::MailAddress;
 use super::values::{Address, ByteSize, HostName, Origin};
 
 /// The configuration of a process, checked.
@@ -286,6 +286,8 @@ impl SmtpSecurity {
 /// The API over HTTP.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Http {
+    /// Where people reach the pages, without a slash at its end; none if nobody said.
+    pub public_url: Option<String>,
     /// Whose pages may call it from a browser.
     pub allowed_origins: Vec<Origin>,
 }

@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use sayso_driver::{
-    AppendError, DeliveryRow, Journal, LeaseChange, LoadError, Notice, Recipient,
-};
+use sayso_driver::{AppendError, DeliveryRow, Journal, LeaseChange, LoadError, Notice, Recipient};
 use sayso_run::{ActionStatus, Namespace, RunId, Status};
 use sayso_store::testing::TestDatabase;
 

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use sayso_driver::{
-    ApprovalStatus, DeliveryRow, Journal, Notice, Recipient, ToolDefinition, ToolHints, ToolKind, ToolSet,
+    ApprovalStatus, DeliveryRow, Journal, Notice, Recipient, ToolDefinition, ToolHints, ToolKind,
+    ToolSet,
 };
 use sayso_run::{AgentName, Digest, Namespace, RevisionId, Trust};
 use sayso_store::testing::TestDatabase;

@@ -296,7 +296,11 @@ impl RunState {
             .filter_map(|call| Some((call, call.approval.as_ref()?)))
             .filter(move |(_, approval)| approval.expires_at > now);
         open.flat_map(move |(call, approval)| {
-            let due = approval.quorum.escalate.iter().skip(approval.escalated.len());
+            let due = approval
+                .quorum
+                .escalate
+                .iter()
+                .skip(approval.escalated.len());
             due.take_while(move |step| approval.requested_at.plus_micros(step.after_micros) <= now)
                 .map(|step| {
                     let escalated = Escalated {

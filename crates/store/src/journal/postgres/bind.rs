@@ -12,8 +12,8 @@ use super::statement::Shape;
 use crate::journal::check::{trigger, trigger_of};
 use crate::journal::deciders::{deciders, groups, origins};
 use crate::journal::int;
-use crate::journal::recipient::recipient;
 use crate::journal::lease::{claimer, holder, keeps_ready, lease_code, lease_epoch, published};
+use crate::journal::recipient::recipient;
 use crate::record::time;
 
 /// An append and its number in the group.
