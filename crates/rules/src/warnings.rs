@@ -22,6 +22,8 @@ pub struct BundleWarning {
     /// - `bundle.rule_cannot_match`: a rule that no call ever reaches
     /// - `bundle.unknown_slug`: a grant of an operation that its catalogue lacks
     /// - `bundle.grants_all`: a grant of a whole catalogue (S3.3)
+    /// - `bundle.escalation_too_late`: an escalation at the very time at which the approval expires
+    /// - `bundle.unknown_target`: a rule has a target reminded that the namespace lacks (S6.12)
     /// - `bundle.empty_group`: a rule leaves calls to a group that nobody is in
     /// - `bundle.secret_not_set`: a secret that nobody has stored yet
     /// - `bundle.change_unreviewed`: a grant of an operation that changes data, without a review
@@ -63,8 +65,26 @@ pub fn warnings(bundle: &Bundle) -> Vec<BundleWarning> {
             path: format!("permissions.rules[{index}]"),
             message,
         }));
+        found.extend(too_late(bundle, index, rule));
     }
     found
+}
+
+/// Escalations that come when it is over: whatever is pending then has expired.
+fn too_late<'a>(
+    bundle: &Bundle,
+    index: usize,
+    rule: &'a Rule,
+) -> impl Iterator<Item = BundleWarning> + use<'a> {
+    let expires = bundle.approval_timeout();
+    let steps = rule.escalate.iter().enumerate();
+    let late = steps.filter(move |(_, step)| step.after == expires);
+    late.map(move |(at, _)| BundleWarning {
+        code: "bundle.escalation_too_late",
+        path: format!("permissions.rules[{index}].escalate[{at}].after"),
+        message: "the approval expires at that time, so it is never escalated: name a shorter one"
+            .to_owned(),
+    })
 }
 
 /// What is odd about a bundle's secrets, given the names of those that are set (S3.10, S5.11).
@@ -403,6 +423,21 @@ mod tests {
             ["permissions.rules[0].escalate[0].to.group"]
         );
         assert_eq!(told(&["leads"]), ["permissions.rules[0].approvers.group"]);
+    }
+
+    #[test]
+    fn s6_12_an_escalation_that_comes_when_it_is_over_is_told() {
+        let rules = |after: &str| {
+            format!(
+                "role: r\npermissions: {{rules: [{{tool: x, action: ask, \
+                 escalate: [{{after: {after}, to: {{group: leads}}}}]}}], approvalTimeout: 30m}}"
+            )
+        };
+        assert_eq!(warned(&rules("29m")), [""; 0]);
+        assert_eq!(
+            warned(&rules("30m")),
+            ["bundle.escalation_too_late permissions.rules[0].escalate[0].after"]
+        );
     }
 
     #[test]

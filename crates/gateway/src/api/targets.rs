@@ -74,17 +74,16 @@ impl TargetService for Api {
         let asked = request.into_inner();
         name(&asked.name)?;
         let caller: Caller = on_behalf(&session)?;
-        let details = json!({});
-        record(&self.0, &session, "target.test", &asked.name, details).await?;
         let request = internal::TestTargetRequest {
             caller: Some(caller),
-            request: Some(asked),
+            request: Some(asked.clone()),
         };
         let tested = self.0.notifier().test_target(request).await;
         let tested = tested.map_err(|status| refuse::sibling("notifier", &status))?;
-        Ok(Response::new(
-            tested.into_inner().response.unwrap_or_default(),
-        ))
+        let tested = tested.into_inner().response.unwrap_or_default();
+        let details = json!({ "delivered": tested.delivered });
+        record(&self.0, &session, "target.test", &asked.name, details).await?;
+        Ok(Response::new(tested))
     }
 
     async fn delete_target(

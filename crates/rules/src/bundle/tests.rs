@@ -229,7 +229,7 @@ fn s6_12_who_decides_is_read_and_checked() {
             "bundle.unknown_value permissions.rules[0].approvers.exclude[0]",
         ),
         (
-            "escalate: [{after: 1h, to: {group: leads}}]",
+            "escalate: [{after: 61m, to: {group: leads}}]",
             "bundle.bad_duration permissions.rules[0].escalate",
         ),
         (
