@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sayso_tests::{Case, Shape, alone, both, until};
+use sayso_tests::{Case, Shape, alone, until};
 use sayso_wire::v1::{RunStatus, TargetEvent, TargetKind};
 use serde_json::Value;
 
@@ -14,14 +14,6 @@ async fn key(case: &Case) {
     set.expect_success();
 }
 
-/// Takes the targets away again: the deployment is shared.
-async fn remove(case: &Case, names: &[&str]) {
-    for name in names {
-        let removed = case.sayso_as("admin", ["target", "rm", name]);
-        removed.expect_success();
-    }
-}
-
 /// What was told of an agent's approvals.
 fn about(got: &[Value], agent: &str) -> Vec<Value> {
     let bodies = got.iter().map(told);
@@ -30,7 +22,7 @@ fn about(got: &[Value], agent: &str) -> Vec<Value> {
     about.collect()
 }
 
-both! {
+alone! {
     /// S8.2: every agent's approvals and failures go to the targets that take them, each in the form of
     /// its kind; other namespaces have none of them.
     async fn s8_2_targets_get_approvals_and_failures(case: Case) {
@@ -73,11 +65,8 @@ both! {
         .await;
         assert!(posted.contains("ledger.append"), "{posted}");
         assert_eq!(elsewhere.got(), Vec::<Value>::new());
-        remove(&case, &["all", "failures", "slack"]).await;
     }
-}
 
-alone! {
     /// B48, B50: an emoji, a combining accent, U+2028, `1.0`, `</x>` and keys out of order: each try and
     /// each retry verifies over the raw body, is the same bytes under the same id, and goes on after
     /// everything was restarted in the middle; the approval stays decidable throughout.

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use sayso_tests::{Case, Shape, alone, until};
+use sayso_tests::{Bundle, Case, Shape, alone, until};
 use sayso_wire::v1::TargetEvent;
 use serde_json::json;
 
 use crate::receiver::{Receiver, told};
-use crate::{KEY, WORLD, add, gated, log, signed};
+use crate::{KEY, WORLD, add, log, signed};
 
 alone! {
     /// S6.12: while nobody decides, the target is reminded after the time, once, also if everything was
@@ -19,10 +19,10 @@ alone! {
         let mut oncall = signed("oncall", receiver.url());
         oncall.events = vec![TargetEvent::Failures.into()];
         add(&case, oncall).await;
-        let bundle = gated("one").permission("rules", json!([{
+        let bundle = Bundle::new("one").ledger("ledger", "append").permission("rules", json!([{
             "tool": "ledger.append", "action": "ask",
-            "escalate": [{"after": "10m", "to": {"target": "oncall"}},
-                         {"after": "15m", "to": {"target": "nobody"}}],
+            "escalate": [{"after": "1m", "to": {"target": "oncall"}},
+                         {"after": "2m", "to": {"target": "nobody"}}],
         }]));
         let deployed = case.admin.try_deploy(&case.bundle(&bundle)).await.unwrap();
         let warned: Vec<_> = deployed.warnings.iter().map(|warning| warning.code.as_str()).collect();
@@ -39,13 +39,13 @@ alone! {
         case.start_all().await;
         assert_eq!(receiver.got().len(), 0);
 
-        case.advance(Duration::from_secs(11 * 60)).await;
+        case.advance(Duration::from_secs(62)).await;
         receiver.reached(1).await;
         until("the failure to be in the log", async || {
             (!log(&case, "one").await.is_empty()).then_some(())
         })
         .await;
-        case.advance(Duration::from_secs(16 * 60)).await;
+        case.advance(Duration::from_secs(125)).await;
         let got = receiver.reached(2).await;
         for one in &got {
             let told = told(one);
