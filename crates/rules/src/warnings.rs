@@ -429,7 +429,7 @@ mod tests {
     fn s6_12_an_escalation_that_comes_when_it_is_over_is_told() {
         let rules = |after: &str| {
             format!(
-                "role: r\npermissions: {{rules: [{{tool: x, action: ask, \
+                "role: r\npermissions: {{rules: [{{tool: '*', action: ask, \
                  escalate: [{{after: {after}, to: {{group: leads}}}}]}}], approvalTimeout: 30m}}"
             )
         };
