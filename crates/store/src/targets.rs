@@ -100,7 +100,10 @@ pub enum Added {
 
 /// The targets that this process has read lately, by namespace.
 #[derive(Debug, Default)]
-pub(crate) struct KnownTargets(Mutex<HashMap<Namespace, (Instant, Arc<[Target]>)>>);
+pub(crate) struct KnownTargets(Mutex<HashMap<Namespace, Read>>);
+
+/// What was read, and when.
+type Read = (Instant, Arc<[Target]>);
 
 impl KnownTargets {
     fn get(&self, namespace: &Namespace) -> Option<Arc<[Target]>> {
