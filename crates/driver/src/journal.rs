@@ -1,4 +1,5 @@
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 use sayso_run::{
@@ -7,7 +8,9 @@ use sayso_run::{
 use thiserror::Error;
 use uuid::Uuid;
 
-use crate::rows::{ActionRow, ApprovalRow, DeliveryRow, FeedbackRow, LeaseRow, RunRow, UsageRow};
+use crate::rows::{
+    ActionRow, ApprovalRow, DeliveryRow, FeedbackRow, LeaseRow, RunRow, Target, UsageRow,
+};
 
 /// What an append does to the run's lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -248,6 +251,15 @@ pub trait Journal: Send + Sync + 'static {
         _namespace: &Namespace,
     ) -> impl Future<Output = Result<Option<Budget>, LoadError>> + Send {
         std::future::ready(Ok(None))
+    }
+
+    /// The targets of a namespace (S8.2); none in a journal without targets. One that was added or
+    /// removed counts within a second.
+    fn targets_of(
+        &self,
+        _namespace: &Namespace,
+    ) -> impl Future<Output = Result<Arc<[Target]>, LoadError>> + Send {
+        std::future::ready(Ok(Vec::new().into()))
     }
 
     /// The ends of a run's children that the run has not taken yet (S3.6).

@@ -15,6 +15,7 @@ pub mod hooks;
 mod journal;
 mod judge;
 mod lane;
+mod notices;
 mod project;
 mod redact;
 mod replay;
@@ -39,7 +40,7 @@ pub use replay::{RecordedVerdict, Rejudged, explain, rejudge};
 pub use resolved::ResolvedTools;
 pub use rows::{
     ActionRow, ApprovalRow, ApprovalStatus, Deciders, DeliveryRow, FeedbackRow, LeaseRow, Lineage,
-    RunRow, UsageRow,
+    Notice, Recipient, RunRow, Takes, Target, UsageRow,
 };
 pub use world::{
     Deltas, Fence, Herald, ListError, ModelCall, ModelReply, ModelRequest, Models, Policy,

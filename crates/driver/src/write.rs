@@ -14,6 +14,7 @@ use crate::journal::{
     Append, AppendError, Journal, LeaseChange, LoadError, Loaded, StartKey, TakenTick, Tree,
     Written,
 };
+use crate::notices::deliveries;
 use crate::project::{project, run_row, usage};
 use crate::redact;
 use crate::rows::{LeaseRow, RunRow};
@@ -231,6 +232,7 @@ async fn write_once<J: Journal, H: Herald>(
         redact::rows(redaction, &mut projected);
     }
     let row = projected.row.clone();
+    let deliveries = deliveries(journal, &state, &steps, None).await?;
     let append = Append {
         run,
         expected,
@@ -242,7 +244,7 @@ async fn write_once<J: Journal, H: Herald>(
         actions: projected.actions,
         approvals: projected.approvals,
         feedback: projected.feedback,
-        deliveries: Vec::new(),
+        deliveries,
         usage: beside
             .spender
             .map_or(Vec::new(), |worker| usage(&state, &steps, worker)),

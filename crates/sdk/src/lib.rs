@@ -38,6 +38,7 @@ mod policy;
 mod roles;
 mod runs;
 mod secrets;
+mod targets;
 mod tokens;
 mod watch;
 

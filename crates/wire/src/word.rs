@@ -125,6 +125,15 @@ words! {
         Untrusted = "untrusted",
         Model = "model",
     }
+    TargetKind {
+        Webhook = "webhook",
+        Email = "email",
+        Slack = "slack",
+    }
+    TargetEvent {
+        Approvals = "approvals",
+        Failures = "failures",
+    }
     FeedbackSource {
         Approval = "approval",
         Person = "person",
@@ -248,6 +257,8 @@ mod tests {
             Scope "SCOPE_",
             LogLevel "LOG_LEVEL_",
             AuditOutcome "AUDIT_OUTCOME_",
+            TargetKind "TARGET_KIND_",
+            TargetEvent "TARGET_EVENT_",
             FeedbackSource "FEEDBACK_SOURCE_",
             OriginKind "ORIGIN_KIND_",
             BundleArea "BUNDLE_AREA_",

