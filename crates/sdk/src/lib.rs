@@ -30,6 +30,8 @@ mod approvals;
 mod audit;
 mod budgets;
 mod client;
+#[cfg(feature = "embedded")]
+pub mod embedded;
 mod error;
 mod feedback;
 mod groups;
