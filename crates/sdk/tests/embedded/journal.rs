@@ -4,7 +4,7 @@ use sayso_sdk::embedded::{Decision, Journal, Start};
 use sayso_sdk::v1::RunStatus;
 
 use super::approvals::held;
-use super::{CLERK, SCRIPT, Shop, clerk, verified};
+use super::{CLERK, SCRIPT, Shop, clerk, id, kinds, verified};
 
 /// S6.9, S6.14: a run that waits is decided by the next process, and what ran runs no more.
 #[tokio::test]
@@ -93,7 +93,7 @@ async fn a_journal_is_one_agents_and_keeps_its_key() {
         .build()
         .await
         .unwrap();
-    assert!(verified(&second, &super::id(&run)).await);
+    assert!(verified(&second, &id(&run)).await);
 }
 
 /// S1.1: the same key gets the same run.

@@ -181,7 +181,7 @@ async fn s4_6_a_cap_ends_runs() {
 /// S1.8: a run that asks a person is answered by a reply.
 #[tokio::test]
 async fn s1_8_a_question_is_answered_by_a_reply() {
-    let script = "turns: [{calls: [{tool: ask_person, args: {question: Which?}}]}, {when: {message_contains: that one}, text: thanks}, {text: nothing}]";
+    let script = "turns: [{calls: [{tool: ask_person, args: {question: Which?}}]}, {when: {result_contains: that one}, text: thanks}, {text: nothing}]";
     let agent = Agent::from_bundle("{name: a, role: unrestricted, interaction: true}").unwrap();
     let agent = agent.model(Model::scripted(script)).build().await.unwrap();
     let run = agent.run("Choose").await.unwrap();
