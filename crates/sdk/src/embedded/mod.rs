@@ -62,3 +62,12 @@ pub use sayso_store::{LogEntry, LogLevel};
 pub use start::Start;
 pub use tool::{Tool, ToolContext, ToolError};
 pub use watch::AgentWatch;
+
+/// The README's and the guide's snippets, compiled and run as they stand.
+#[cfg(doctest)]
+mod pages {
+    #[doc = include_str!("../../../../README.md")]
+    struct Readme;
+    #[doc = include_str!("../../../../docs/sdk.md")]
+    struct Guide;
+}

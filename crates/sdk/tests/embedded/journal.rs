@@ -62,10 +62,10 @@ async fn s1_3_a_live_run_keeps_its_revision() {
     let second = agent(&strict).on_approval("desk-lead", |_| async { Decision::approve() });
     let second = second.build().await.unwrap();
     assert_eq!(second.finish(&run).await.unwrap().output(), "Refunded.");
-    assert_eq!(
-        second.run("Refund order A-17").await.unwrap().output(),
-        "I may not."
-    );
+    let later = second.run("Refund order A-17").await.unwrap();
+    let kinds = kinds(&second, &id(&later)).await;
+    assert!(kinds.contains(&"tool_denied".to_owned()), "{kinds:?}");
+    assert_eq!(shop.done(), ["get", "refund \"A-17\"", "get"]);
 }
 
 /// A file belongs to one agent at a time, and its key to the file.
