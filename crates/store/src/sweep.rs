@@ -34,6 +34,10 @@ pub struct StatusCount {
     pub count: u64,
 }
 
+/// The runs that have ends of children to take, each once. There are few, and each is looked up: a
+/// planner that expects many would read all runs instead.
+const PARENTS: &str = "(SELECT DISTINCT parent FROM child_ends)";
+
 /// The questions of the sweeps.
 #[derive(Debug, Clone, Copy)]
 pub struct Sweep<'a>(&'a Store);
@@ -130,7 +134,7 @@ impl Sweep<'_> {
     /// (S3.6).
     pub async fn waiting_parents(&self, limit: u32) -> Result<Vec<RunRef>, DatabaseError> {
         let sql = format!(
-            "SELECT DISTINCT r.id, r.namespace, r.agent FROM child_ends c \
+            "SELECT r.id, r.namespace, r.agent FROM {PARENTS} c \
              JOIN runs r ON r.id = c.parent \
              WHERE r.worker IS NULL AND r.ended_at IS NULL AND NOT {paused} AND $1 = 0 LIMIT $2",
             paused = is_paused("r")
@@ -141,10 +145,11 @@ impl Sweep<'_> {
     /// Runs that have ended for good, with ends of children that are not on their record yet: what
     /// comes late is recorded all the same (S1.4).
     pub async fn late_parents(&self, limit: u32) -> Result<Vec<RunRef>, DatabaseError> {
-        let sql = "SELECT DISTINCT r.id, r.namespace, r.agent FROM child_ends c \
-             JOIN runs r ON r.id = c.parent \
-             WHERE r.status IN ('completed', 'cancelled') AND $1 = 0 LIMIT $2";
-        self.runs(sql.to_owned(), Duration::ZERO, limit).await
+        let sql = format!(
+            "SELECT r.id, r.namespace, r.agent FROM {PARENTS} c JOIN runs r ON r.id = c.parent \
+             WHERE r.status IN ('completed', 'cancelled') AND $1 = 0 LIMIT $2"
+        );
+        self.runs(sql, Duration::ZERO, limit).await
     }
 
     /// Live runs whose parent has ended: nobody waits for them any more (S1.4).
