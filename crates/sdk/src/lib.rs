@@ -1,4 +1,5 @@
-//! A typed client of the public API.
+//! A typed client of the public API and, with the feature `embedded`, agents in one's own process
+//! (the module of that name; `docs/sdk.md` is the guide).
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), sayso_sdk::Error> {

@@ -172,7 +172,7 @@ impl Desk {
         decision: &Decision,
     ) -> Result<(), WriteError> {
         let mut said = sayso_run::Decision::new(decision.verdict, decision.reason.clone());
-        said.saw = Some(row.digest.clone());
+        said.saw = Some(row.digest);
         let asked = Asked {
             namespace: self.namespace.clone(),
             reaches_all: true,

@@ -10,8 +10,8 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 pub enum BuildError {
     /// The bundle has mistakes; all of them are listed (S5.11).
-    #[error("the bundle has mistakes")]
-    Bundle(#[source] BundleErrors),
+    #[error(transparent)]
+    Bundle(BundleErrors),
     /// The bundle asks for what an embedded agent does not do.
     #[error("the bundle's `{path}` needs the services: {why}")]
     Unsupported {
@@ -64,8 +64,8 @@ pub enum BuildError {
     #[error("two agents are called `{0}`")]
     Twice(String),
     /// The models cannot be used; all mistakes are listed.
-    #[error("the models cannot be used")]
-    Models(#[source] ConfigProblems),
+    #[error(transparent)]
+    Models(ConfigProblems),
     /// An agent's tier has no model.
     #[error("no model was given for the tier `{0}`")]
     NoModel(String),

@@ -13,40 +13,36 @@ use super::error::BuildError;
 
 /// Where runs live.
 #[derive(Debug, Clone)]
-pub struct Journal(Place);
-
-#[derive(Debug, Clone)]
-enum Place {
-    Memory,
-    Sqlite {
-        path: PathBuf,
-        key: Option<[u8; 32]>,
-    },
+pub struct Journal {
+    /// The file; none for one that goes with the agent.
+    path: Option<PathBuf>,
+    key: Option<[u8; 32]>,
 }
 
 impl Journal {
     /// Runs end with the process: the file is in a temporary folder, in memory where the system has
     /// `/dev/shm`, and goes with the agent.
     pub fn memory() -> Self {
-        Self(Place::Memory)
+        Self {
+            path: None,
+            key: None,
+        }
     }
 
     /// A SQLite file, made if it is missing. Beside it stand `<path>.key`, the key that seals timelines
     /// (S2.3), made with the file; and `<path>.lock`. Keep the key apart from copies of the file:
     /// whoever has the file alone can make a new chain, but not its seals.
     pub fn sqlite(path: impl Into<PathBuf>) -> Self {
-        Self(Place::Sqlite {
-            path: path.into(),
+        Self {
+            path: Some(path.into()),
             key: None,
-        })
+        }
     }
 
     /// The key that seals timelines, kept elsewhere: no key file is made or read.
     #[must_use]
     pub fn chain_key(mut self, secret: [u8; 32]) -> Self {
-        if let Place::Sqlite { key, .. } = &mut self.0 {
-            *key = Some(secret);
-        }
+        self.key = Some(secret);
         self
     }
 }
@@ -68,15 +64,15 @@ pub(crate) struct Holds {
 
 impl Journal {
     pub(crate) async fn open(self) -> Result<OpenJournal, BuildError> {
-        let (path, key, folder) = match self.0 {
-            Place::Memory => {
+        let (path, folder) = match self.path {
+            Some(path) => (path, None),
+            None => {
                 let folder = folder().map_err(|error| BuildError::journal("a folder", error))?;
-                (folder.path().join("agent.db"), None, Some(folder))
+                (folder.path().join("agent.db"), Some(folder))
             }
-            Place::Sqlite { path, key } => (path, key, None),
         };
         let lock = lock(&beside(&path, "lock"))?;
-        let secret = match key {
+        let secret = match self.key {
             Some(secret) => secret,
             None => secret(&path, &beside(&path, "key"))?,
         };
