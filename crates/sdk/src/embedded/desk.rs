@@ -15,7 +15,8 @@ use sayso_driver::{AppendError, ApprovalRow, ApprovalStatus, LoadError, WriteErr
 use sayso_engine::{Asked, Ballots, respond};
 use sayso_herald::{coded, show};
 use sayso_run::{
-    ApprovalId, Ballot, ChainKey, DecisionItem, Namespace, OpenVote, PrincipalId, Response, Target,
+    ApprovalId, Ballot, ChainKey, DecisionItem, Namespace, OpenVote, PrincipalId, Refusal,
+    Response, Target,
 };
 use sayso_store::{
     ApprovalFilter, DatabaseError, ListError, LogLevel, NewLogEntry, PageRequest, Store,
@@ -114,8 +115,8 @@ impl Desk {
         callbacks: &TaskTracker,
         closing: &CancellationToken,
     ) {
-        put.0
-            .retain(|(id, _)| pending.iter().any(|row| row.approval == *id));
+        let live: HashSet<&ApprovalId> = pending.iter().map(|row| &row.approval).collect();
+        put.0.retain(|(id, _)| live.contains(id));
         for row in pending {
             let deciders = (0..self.seats.len()).filter(|at| self.seats[*at].may_decide(row));
             let deciders: Vec<usize> = deciders.collect();
@@ -131,34 +132,47 @@ impl Desk {
             for at in deciders {
                 if put.0.insert((row.approval.clone(), at)) {
                     let (desk, row, closing) = (Arc::clone(self), row.clone(), closing.clone());
-                    callbacks.spawn(async move {
-                        let asking = desk.ask(at, &row);
-                        closing.run_until_cancelled(asking).await;
-                    });
+                    callbacks.spawn(async move { desk.ask(at, &row, &closing).await });
                 }
             }
         }
     }
 
-    /// Asks, and writes down what is said.
-    async fn ask(&self, at: usize, row: &ApprovalRow) {
+    /// Asks, unless the agent is stopped first, and writes down what is said.
+    async fn ask(&self, at: usize, row: &ApprovalRow, closing: &CancellationToken) {
         let seat = &self.seats[at];
         let asked = std::panic::AssertUnwindSafe(async { (seat.ask)(show::approval(row)).await });
-        let decision = match asked.catch_unwind().await {
-            Ok(Ok(decision)) => decision,
-            Ok(Err(why)) => return self.say(row, "approval.undecided", why).await,
-            Err(_) => {
-                return self
-                    .say(row, "approval.undecided", "the callback panicked")
-                    .await;
-            }
+        let undecided = match closing.run_until_cancelled(asked.catch_unwind()).await {
+            None => return,
+            Some(Ok(Ok(decision))) => return self.write_down(seat, row, &decision, closing).await,
+            Some(Ok(Err(why))) => why,
+            Some(Err(_)) => "the callback panicked".to_owned(),
         };
+        self.say(row, "approval.undecided", undecided).await;
+    }
+
+    async fn write_down(
+        &self,
+        seat: &Seat,
+        row: &ApprovalRow,
+        decision: &Decision,
+        closing: &CancellationToken,
+    ) {
         loop {
-            match self.carry(seat, row, &decision).await {
+            match self.carry(seat, row, decision).await {
                 Ok(()) => return,
+                // It is asked again by the next agent on this journal.
+                Err(error) if passes(&error) && closing.is_cancelled() => {
+                    tracing::warn!(approval = %row.approval, %error, "a decision was not written down");
+                    return;
+                }
                 Err(error) if passes(&error) => {
                     tracing::warn!(approval = %row.approval, %error, "a decision is written down later");
                     tokio::time::sleep(RETRY).await;
+                }
+                Err(error) if is_settled(&error) => {
+                    tracing::debug!(approval = %row.approval, %error, "a decision comes too late");
+                    return;
                 }
                 Err(error) => return self.say(row, "approval.undecided", coded(error)).await,
             }
@@ -246,6 +260,17 @@ fn passes(error: &WriteError) -> bool {
         error,
         WriteError::Load(LoadError::Unavailable(_))
             | WriteError::Append(AppendError::Unavailable(_) | AppendError::Conflict(_))
+    )
+}
+
+/// Whether the approval does not wait any more: somebody else was first, its time is up, or its run has
+/// ended.
+fn is_settled(error: &WriteError) -> bool {
+    matches!(
+        error,
+        WriteError::Refused(
+            Refusal::AlreadyDecided { .. } | Refusal::Expired { .. } | Refusal::Terminal(_)
+        )
     )
 }
 

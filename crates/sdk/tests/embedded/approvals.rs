@@ -5,6 +5,8 @@ use std::sync::{Arc, Mutex};
 use sayso_sdk::embedded::{Agent, Approver, BuildError, Decision, Journal, RunId, Start};
 use sayso_sdk::v1::{self, RunStatus};
 
+use tokio::sync::Notify;
+
 use super::{CLERK, SCRIPT, Shop, clerk, id, kinds, verified};
 
 /// S6.3, S6.14: the callback is given what a reviewer needs, and its principal decides.
@@ -136,6 +138,32 @@ async fn s6_14_the_requester_is_never_asked() {
         .await
         .unwrap();
     assert_eq!(run.output(), "Refunded.");
+    assert!(agent.log().await.unwrap().is_empty());
+}
+
+/// S6.4, S6.14: where one of several is enough, the first decision is final, and nothing is said of the
+/// one that came too late.
+#[tokio::test]
+async fn s6_14_of_several_the_first_decides() {
+    let shop = Shop::default();
+    let (decided, answered) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let (hears, says) = (Arc::clone(&decided), Arc::clone(&answered));
+    let agent = clerk(CLERK, SCRIPT, &shop)
+        .on_approval("bob", |_| async { Decision::approve() })
+        .on_approval("carol", move |_| {
+            let (hears, says) = (Arc::clone(&hears), Arc::clone(&says));
+            async move {
+                hears.notified().await;
+                says.notify_one();
+                Decision::deny("too late")
+            }
+        });
+    let agent = agent.build().await.unwrap();
+    let run = agent.run("Refund order A-17").await.unwrap();
+    assert_eq!(run.output(), "Refunded.");
+    decided.notify_one();
+    answered.notified().await;
+    agent.stop().await;
     assert!(agent.log().await.unwrap().is_empty());
 }
 

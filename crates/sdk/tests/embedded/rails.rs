@@ -113,10 +113,8 @@ async fn s5_8_what_a_tool_reads_lowers_the_trust() {
 #[tokio::test]
 async fn s4_3_loops_are_broken() {
     let shop = Shop::default();
-    let script =
-        "turns: [{calls: [&c {tool: shop.get_order, args: {id: x}}, *c, *c]}, {text: done}]"
-            .replace("&c ", "")
-            .replace("*c", "{tool: shop.get_order, args: {id: x}}");
+    let call = "{tool: shop.get_order, args: {id: x}}";
+    let script = format!("turns: [{{calls: [{call}, {call}, {call}]}}, {{text: done}}]");
     let agent = clerk(CLERK, &script, &shop).build().await.unwrap();
     let run = agent.run("Look three times").await.unwrap();
     assert_eq!(shop.done(), ["get", "get"]);
