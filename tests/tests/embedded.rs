@@ -78,7 +78,7 @@ fn told(steps: &[Step], in_order: bool) -> Vec<String> {
     told
 }
 
-async fn embedded(text: &str, script: &str) -> (Run, Vec<Step>) {
+async fn in_process(text: &str, script: &str) -> (Run, Vec<Step>) {
     let schema = json!({"type": "object"});
     let append = Tool::with_schema("ledger.append", "Appends.", schema, |_: Value, _| async {
         Ok("appended")
@@ -121,7 +121,7 @@ both! {
         case.admin.put_role("none", &["nothing.*"]).await.unwrap();
         for (bundle, script) in bundles() {
             let (there, steps_there) = deployed(&case, &bundle).await;
-            let (here, steps_here) = embedded(&case.bundle(&bundle), script).await;
+            let (here, steps_here) = in_process(&case.bundle(&bundle), script).await;
             let name = bundle.name();
             let in_order = script != MANY;
             assert_eq!(told(&steps_here, in_order), told(&steps_there, in_order), "{name}");
