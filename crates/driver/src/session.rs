@@ -332,6 +332,11 @@ impl<J: Journal, H: Herald> Session<J, H> {
             match &input {
                 // Its request showed steps that now have other numbers: it is asked again.
                 Input::Answer(answer) if answer.seen > before => {}
+                // What it takes over has ended meanwhile: the calls that the lost worker has sent are
+                // given up all the same, or nobody would.
+                Input::TakenOver { .. } if self.state.status().is_terminal() => {
+                    self.take(Input::Lost)?;
+                }
                 _ => {
                     self.take(input)?;
                 }
