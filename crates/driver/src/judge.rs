@@ -69,6 +69,12 @@ impl<T: Tools> Judge<'_, T> {
                     reason: verdict.reason.into_owned(),
                 };
             }
+            Action::Ask if !self.revision.asks => {
+                return Ruling::Deny {
+                    rule: verdict.rule.to_string(),
+                    reason: format!("{}; nobody is there to be asked", verdict.reason),
+                };
+            }
             Action::Allow | Action::Ask => {}
         }
         if let Err(message) = permits(self.role, tool) {
@@ -198,6 +204,8 @@ fn may_repeat(revision: &Revision, tool: &ToolDefinition) -> bool {
     match tool.kind {
         // A child is never sent twice: it has begun with the step that says so, or not at all.
         ToolKind::Builtin | ToolKind::Control | ToolKind::Agent => true,
+        // It says nothing of itself that could be trusted.
+        ToolKind::Native => false,
         ToolKind::Mcp => {
             let server = tool.registered.split('.').next().unwrap_or_default();
             let trusted = revision

@@ -1,6 +1,7 @@
 //! The internal gRPC API.
 
 use sayso_driver::WriteError;
+use sayso_engine::{Asker, NewRun, StartOrigin, admit, cancel, new_ids, retry};
 use sayso_run::{AgentName, BadName, Namespace, PrincipalId, RevisionId, RunId, Source, Trust};
 use sayso_service::error::{Coded, Kind};
 use sayso_wire::internal::scheduler_service_server::SchedulerService;
@@ -11,7 +12,6 @@ use sayso_wire::internal::{
 use tonic::{Request, Response, Status};
 
 use crate::Scheduler;
-use crate::admit::{Asker, NewRun, StartOrigin, admit, cancel, new_ids, retry};
 
 pub(crate) struct Api(pub(crate) Scheduler);
 

@@ -1,4 +1,5 @@
-//! A typed client of the public API.
+//! A typed client of the public API and, with the feature `embedded`, agents in one's own process
+//! (the module of that name; `docs/sdk.md` is the guide).
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), sayso_sdk::Error> {
@@ -30,6 +31,8 @@ mod approvals;
 mod audit;
 mod budgets;
 mod client;
+#[cfg(feature = "embedded")]
+pub mod embedded;
 mod error;
 mod feedback;
 mod groups;

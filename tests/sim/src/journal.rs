@@ -2,8 +2,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sayso_driver::{Append, AppendError, Appended, Budget, LoadError, Loaded};
+use sayso_engine::Watched;
 use sayso_run::{ChildEnd, Digest, Money, Namespace, RunId, Timestamp, WorkerId};
-use sayso_scheduler::Watched;
 use sayso_store::simulated::{self, Away};
 use sayso_store::{RunRef, StoreConfig, Worker};
 

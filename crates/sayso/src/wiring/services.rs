@@ -6,19 +6,19 @@ use std::sync::Arc;
 use anyhow::Context;
 use sayso_approval_hub::ApprovalHub;
 use sayso_driver::DelegationLimits;
-use sayso_executor::{Executor, ExecutorConfig, Parts};
+use sayso_engine::{SweepConfig, ToolStorage, WorkersConfig};
+use sayso_executor::{Executor, Parts};
 use sayso_gateway::{Gateway, GatewayConfig, GatewayParts};
 use sayso_models::Registry;
 use sayso_notifier::{Notifier, NotifierConfig};
 use sayso_policy::Policy;
-use sayso_scheduler::{Scheduler, SchedulerConfig};
+use sayso_scheduler::Scheduler;
 use sayso_service::config::Config;
 use sayso_service::internal::SignInternal;
 use sayso_service::peer::Peer;
 use sayso_tools::{Toolbox, ToolboxSettings};
 
 use super::secrets::{SecretStorage, secret_keys};
-use super::storage::ToolStorage;
 use super::{Adapters, chain_keys, models};
 
 /// Clients of the services that others call.
@@ -97,7 +97,7 @@ impl Services {
             chain_key,
             ..
         } = self.adapters.clone();
-        Scheduler::build(store, bus, herald, chain_key, SchedulerConfig::default())
+        Scheduler::build(store, bus, herald, chain_key, SweepConfig::default())
     }
 
     pub(crate) fn hub(&self, policy: Peer) -> ApprovalHub {
@@ -166,7 +166,7 @@ impl Services {
             models: Arc::new(models::registry(&self.config)?),
             tools,
             key: chain_key,
-            config: ExecutorConfig {
+            config: WorkersConfig {
                 name: self.executor_name(),
                 concurrency,
                 delegation: DelegationLimits {
