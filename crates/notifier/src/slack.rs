@@ -1,5 +1,5 @@
-//! The body for an incoming webhook as Slack has it; others that take the same (Mattermost, Rocket.Chat,
-//! Google Chat through a bridge) read `text` alone, so that says everything too (S8.2).
+//! The body for an incoming webhook as Slack has it. Others that take the same, such as Mattermost, may
+//! read `text` alone, so that says everything too (S8.2).
 //!
 //! What models and outsiders wrote must not become markup: `&`, `<` and `>` are escaped, so it can
 //! mention nobody and hide no link behind other words, and `verbatim` keeps Slack from finding links and
