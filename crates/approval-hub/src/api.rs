@@ -78,6 +78,7 @@ fn asked(request: RespondRequest) -> Result<(Asked, Option<Wanted>), Coded> {
         reaches_all: caller.reach() == Reach::Namespace,
         run,
         response,
+        trust: Trust::try_from(caller.trust()).map_err(|_| invalid("caller.trust", "required"))?,
         redaction: None,
     };
     Ok((asked, edit))

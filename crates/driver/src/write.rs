@@ -11,10 +11,10 @@ use tracing::Instrument;
 use uuid::Uuid;
 
 use crate::journal::{
-    Append, AppendError, Journal, LeaseChange, LoadError, Loaded, StartKey, TakenTick, Tree,
+    Append, AppendError, Journal, LeaseChange, LoadError, Loaded, StartKey, TakenTick, Talk, Tree,
     Written,
 };
-use crate::project::{project, run_row};
+use crate::project::{messages, project, run_row};
 use crate::redact;
 use crate::rows::{LeaseRow, RunRow};
 use crate::tree::{tell_tree, tree};
@@ -107,7 +107,21 @@ pub async fn write<J: Journal, H: Herald>(
     decide: impl Fn(&RunState, Timestamp) -> Result<Decided, Refusal> + Send + Sync,
 ) -> Result<Wrote, WriteError> {
     let anyhow = |_: &LeaseRow| Ok(LeaseChange::None);
-    write_with(journal, herald, key, run, anyhow, None, decide).await
+    write_with(journal, herald, key, run, anyhow, (None, None), decide).await
+}
+
+/// The same for a run that is to be the live one of its conversation again. Where the conversation does
+/// not stand so any more that is a conflict, for whoever asks to look again.
+pub(crate) async fn write_in_talk<J: Journal, H: Herald>(
+    journal: &J,
+    herald: &H,
+    key: &ChainKey,
+    run: &RunId,
+    talk: Talk,
+    decide: impl Fn(&RunState, Timestamp) -> Result<Decided, Refusal> + Send + Sync,
+) -> Result<Wrote, WriteError> {
+    let anyhow = |_: &LeaseRow| Ok(LeaseChange::None);
+    write_with(journal, herald, key, run, anyhow, (None, Some(talk)), decide).await
 }
 
 /// The same for whoever knows what readers are not to be shown: a worker that has lost the run, and
@@ -121,7 +135,7 @@ pub async fn write_redacted<J: Journal, H: Herald>(
     decide: impl Fn(&RunState, Timestamp) -> Result<Decided, Refusal> + Send + Sync,
 ) -> Result<Wrote, WriteError> {
     let anyhow = |_: &LeaseRow| Ok(LeaseChange::None);
-    write_with(journal, herald, key, run, anyhow, Some(redaction), decide).await
+    write_with(journal, herald, key, run, anyhow, (Some(redaction), None), decide).await
 }
 
 /// The same for a run whose worker is marked dead: whoever writes takes the lease with the append and
@@ -143,7 +157,7 @@ pub async fn write_for_lost<J: Journal, H: Herald>(
             from_epoch: lease.epoch,
         })
     };
-    write_with(journal, herald, key, run, lost, None, decide).await
+    write_with(journal, herald, key, run, lost, (None, None), decide).await
 }
 
 async fn write_with<J: Journal, H: Herald>(
@@ -152,7 +166,7 @@ async fn write_with<J: Journal, H: Herald>(
     key: &ChainKey,
     run: &RunId,
     lease: impl Fn(&LeaseRow) -> Result<LeaseChange, Refusal> + Send + Sync,
-    redaction: Option<&Redaction>,
+    (redaction, talk): (Option<&Redaction>, Option<Talk>),
     decide: impl Fn(&RunState, Timestamp) -> Result<Decided, Refusal> + Send + Sync,
 ) -> Result<Wrote, WriteError> {
     for _ in 0..MAX_CONFLICTS {
@@ -165,9 +179,17 @@ async fn write_with<J: Journal, H: Herald>(
             herald.trace(&span, traceparent);
         }
         let lease = lease(&loaded.lease)?;
-        let attempt = write_once(journal, herald, key, loaded, lease, redaction, &decide);
+        let attempt = write_once(
+            journal,
+            herald,
+            key,
+            loaded,
+            lease,
+            (redaction, talk.clone()),
+            &decide,
+        );
         match attempt.instrument(span).await {
-            Err(WriteError::Append(AppendError::Conflict(_))) => {}
+            Err(WriteError::Append(AppendError::Conflict(_))) if talk.is_none() => {}
             wrote => return wrote,
         }
     }
@@ -180,7 +202,7 @@ async fn write_once<J: Journal, H: Herald>(
     key: &ChainKey,
     loaded: Loaded,
     lease: LeaseChange,
-    redaction: Option<&Redaction>,
+    (redaction, talk): (Option<&Redaction>, Option<Talk>),
     decide: impl Fn(&RunState, Timestamp) -> Result<Decided, Refusal> + Send + Sync,
 ) -> Result<Wrote, WriteError> {
     let mut state = loaded.state;
@@ -211,12 +233,14 @@ async fn write_once<J: Journal, H: Herald>(
         actions: projected.actions,
         approvals: projected.approvals,
         feedback: projected.feedback,
+        messages: projected.messages,
         deliveries: Vec::new(),
         usage: Vec::new(),
         published: herald.published(&row.run),
         tree: tree(&state, &steps, key),
         start_key: None,
         tick: None,
+        talk,
         id: Uuid::now_v7(),
         again: false,
     };
@@ -251,7 +275,7 @@ pub async fn start<J: Journal, H: Herald>(
     key: &ChainKey,
     start: Start,
 ) -> Result<StartOutcome, WriteError> {
-    begin(journal, herald, key, start, None).await
+    begin(journal, herald, key, start, (None, None)).await
 }
 
 /// Stores a new run for a tick of a schedule, in one transaction with the schedule's moving on: no
@@ -268,19 +292,21 @@ pub async fn start_at<J: Journal, H: Herald>(
     start: Start,
     tick: TakenTick,
 ) -> Result<StartOutcome, WriteError> {
-    begin(journal, herald, key, start, Some(tick)).await
+    begin(journal, herald, key, start, (Some(tick), None)).await
 }
 
-async fn begin<J: Journal, H: Herald>(
+pub(crate) async fn begin<J: Journal, H: Herald>(
     journal: &J,
     herald: &H,
     key: &ChainKey,
     start: Start,
-    tick: Option<TakenTick>,
+    (tick, talk): (Option<TakenTick>, Option<Talk>),
 ) -> Result<StartOutcome, WriteError> {
     let now = journal.now();
     let (actor, step) = start.decide()?;
-    let start_key = start.trigger.idempotency.as_ref().map(|key| StartKey {
+    // The key of a message stands with the message, not with the start.
+    let own_key = start.trigger.idempotency.as_ref().filter(|_| talk.is_none());
+    let start_key = own_key.map(|key| StartKey {
         key: key.key.clone(),
         request: key.request.to_hex(),
     });
@@ -303,12 +329,14 @@ async fn begin<J: Journal, H: Herald>(
         actions: Vec::new(),
         approvals: Vec::new(),
         feedback: Vec::new(),
+        messages: messages(&state, &steps),
         deliveries: Vec::new(),
         usage: Vec::new(),
         published: None,
         tree: Tree::default(),
         start_key: start_key.clone(),
         tick,
+        talk,
         id: Uuid::now_v7(),
         again: false,
     };

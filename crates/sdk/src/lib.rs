@@ -30,6 +30,7 @@ mod approvals;
 mod audit;
 mod budgets;
 mod client;
+mod conversations;
 mod error;
 mod feedback;
 mod groups;

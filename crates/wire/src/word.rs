@@ -58,6 +58,7 @@ words! {
         Cron = "cron",
         Webhook = "webhook",
         Agent = "agent",
+        Chat = "chat",
     }
     ActionStatus {
         PendingReview = "pending_review",
@@ -125,6 +126,11 @@ words! {
         Untrusted = "untrusted",
         Model = "model",
     }
+    Speaker {
+        Person = "person",
+        Agent = "agent",
+        Outside = "outside",
+    }
     FeedbackSource {
         Approval = "approval",
         Person = "person",
@@ -184,7 +190,7 @@ counterparts! {
         Answer, MaxCycles, SpendingCap, ProviderBilling, Error, Cancelled,
     }
     Trust = Trust as "trust" { Untrusted, Trusted, Operator }
-    Source = StartSource as "source" { Start, Cron, Webhook, Agent }
+    Source = StartSource as "source" { Start, Cron, Webhook, Agent, Chat }
     ActionStatus = ActionStatus as "action status" {
         PendingReview, AutoApproved, Approved, Rejected, Executed, Failed,
     }
@@ -248,6 +254,7 @@ mod tests {
             Scope "SCOPE_",
             LogLevel "LOG_LEVEL_",
             AuditOutcome "AUDIT_OUTCOME_",
+            Speaker "SPEAKER_",
             FeedbackSource "FEEDBACK_SOURCE_",
             OriginKind "ORIGIN_KIND_",
             BundleArea "BUNDLE_AREA_",

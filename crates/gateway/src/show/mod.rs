@@ -3,6 +3,7 @@
 mod agent;
 mod approval;
 mod audit;
+mod conversation;
 mod feedback;
 mod origin;
 mod pause;
@@ -13,6 +14,7 @@ mod token;
 pub(crate) use agent::{agent, log_entry, revision};
 pub(crate) use approval::{StoredStatus, approval};
 pub(crate) use audit::entry as audit_entry;
+pub(crate) use conversation::{conversation, message};
 pub(crate) use feedback::{feedback, feedback_summary};
 pub(crate) use origin::approved_before;
 pub(crate) use pause::pause;

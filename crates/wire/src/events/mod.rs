@@ -126,6 +126,7 @@ impl ApprovalChange {
             | Step::Escalated(_)
             | Step::ToolStarted(_)
             | Step::TrustLowered(_)
+            | Step::Continued(_)
             | Step::TakenOver(_)
             | Step::ToolResult(_)
             | Step::RepeatLoop(_)
