@@ -4,6 +4,7 @@ use sayso_wire::v1::agent_service_client::AgentServiceClient;
 use sayso_wire::v1::approval_service_client::ApprovalServiceClient;
 use sayso_wire::v1::audit_service_client::AuditServiceClient;
 use sayso_wire::v1::budget_service_client::BudgetServiceClient;
+use sayso_wire::v1::conversation_service_client::ConversationServiceClient;
 use sayso_wire::v1::decision::Target;
 use sayso_wire::v1::feedback_service_client::FeedbackServiceClient;
 use sayso_wire::v1::group_service_client::GroupServiceClient;
@@ -87,6 +88,7 @@ services! {
     runs: RunServiceClient,
     approvals: ApprovalServiceClient,
     agents: AgentServiceClient,
+    talks: ConversationServiceClient,
     roles: RoleServiceClient,
     policies: PolicyServiceClient,
     tokens: TokenServiceClient,

@@ -3,7 +3,7 @@
 use sayso_driver::WriteError;
 use sayso_herald::coded;
 use sayso_run::{
-    BadName, Ballot, CallId, Namespace, PrincipalId, Response as Said, RunId, RunState,
+    BadName, Ballot, CallId, Namespace, PrincipalId, Response as Said, RunId, RunState, Trust,
 };
 use sayso_service::error::{Coded, Kind};
 use sayso_wire::decision::{BadDecision, item};

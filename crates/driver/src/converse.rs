@@ -124,7 +124,10 @@ pub async fn retry<J: Conversations, H: Herald>(
     run: &RunId,
     decide: impl Fn(&RunState, Timestamp) -> Result<Decided, Refusal> + Send + Sync,
 ) -> Result<Wrote, WriteError> {
-    let loaded = journal.load(run).await?.ok_or_else(|| WriteError::NotFound(run.clone()))?;
+    let loaded = journal
+        .load(run)
+        .await?
+        .ok_or_else(|| WriteError::NotFound(run.clone()))?;
     let Some(conversation) = &loaded.state.trigger().conversation else {
         return write(journal, herald, key, run, decide).await;
     };
@@ -155,7 +158,8 @@ async fn look<J: Conversations>(
     let reached = |now: &ConversationNow| {
         now.namespace == new.namespace && (new.reaches_all || now.created_by == new.sender)
     };
-    now.filter(reached).ok_or_else(|| unknown(&new.conversation))
+    now.filter(reached)
+        .ok_or_else(|| unknown(&new.conversation))
 }
 
 /// What became of the message when it was sent before.
@@ -219,7 +223,9 @@ async fn open<J: Conversations, H: Herald>(
     new: &NewMessage,
     (now, last): (&ConversationNow, Option<&RunState>),
 ) -> Result<Option<Heard>, WriteError> {
-    let (said, in_all) = journal.said(&new.conversation, limits::CONTEXT_MESSAGES).await?;
+    let (said, in_all) = journal
+        .said(&new.conversation, limits::CONTEXT_MESSAGES)
+        .await?;
     let start = Start {
         run: new.ids.0.clone(),
         trigger: new.trigger(now, turn_after(last), said, in_all),
@@ -289,7 +295,9 @@ impl NewMessage {
     ) -> TriggerReceived {
         let secret_read = said.iter().any(|said| said.secret_read);
         let older = in_all.saturating_sub(said.len() as u64);
-        let said = said.into_iter().map(|said| (said.by, said.text, said.trust));
+        let said = said
+            .into_iter()
+            .map(|said| (said.by, said.text, said.trust));
         let (earlier, left_out) = remembered(said, older);
         let conversation = Conversation {
             id: self.conversation.clone(),

@@ -44,7 +44,11 @@ impl Evidence {
             index.words(&words);
         }
         let mut standing = Standing::new(rules_trust(trigger.trust));
-        if trigger.conversation.as_ref().is_some_and(|it| it.secret_read) {
+        if trigger
+            .conversation
+            .as_ref()
+            .is_some_and(|it| it.secret_read)
+        {
             standing.read_secret();
         }
         Self {

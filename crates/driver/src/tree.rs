@@ -26,7 +26,8 @@ pub(crate) fn tree(after: &RunState, steps: &[Written], key: &ChainKey) -> Tree 
                     run: continued.run.clone(),
                     trigger,
                 });
-                tree.children.extend(next.map(|start| begin(start, step, key)));
+                tree.children
+                    .extend(next.map(|start| begin(start, step, key)));
             }
             _ => {}
         }

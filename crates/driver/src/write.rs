@@ -121,7 +121,16 @@ pub(crate) async fn write_in_talk<J: Journal, H: Herald>(
     decide: impl Fn(&RunState, Timestamp) -> Result<Decided, Refusal> + Send + Sync,
 ) -> Result<Wrote, WriteError> {
     let anyhow = |_: &LeaseRow| Ok(LeaseChange::None);
-    write_with(journal, herald, key, run, anyhow, (None, Some(talk)), decide).await
+    write_with(
+        journal,
+        herald,
+        key,
+        run,
+        anyhow,
+        (None, Some(talk)),
+        decide,
+    )
+    .await
 }
 
 /// The same for whoever knows what readers are not to be shown: a worker that has lost the run, and
@@ -135,7 +144,16 @@ pub async fn write_redacted<J: Journal, H: Herald>(
     decide: impl Fn(&RunState, Timestamp) -> Result<Decided, Refusal> + Send + Sync,
 ) -> Result<Wrote, WriteError> {
     let anyhow = |_: &LeaseRow| Ok(LeaseChange::None);
-    write_with(journal, herald, key, run, anyhow, (Some(redaction), None), decide).await
+    write_with(
+        journal,
+        herald,
+        key,
+        run,
+        anyhow,
+        (Some(redaction), None),
+        decide,
+    )
+    .await
 }
 
 /// The same for a run whose worker is marked dead: whoever writes takes the lease with the append and
@@ -305,7 +323,11 @@ pub(crate) async fn begin<J: Journal, H: Herald>(
     let now = journal.now();
     let (actor, step) = start.decide()?;
     // The key of a message stands with the message, not with the start.
-    let own_key = start.trigger.idempotency.as_ref().filter(|_| talk.is_none());
+    let own_key = start
+        .trigger
+        .idempotency
+        .as_ref()
+        .filter(|_| talk.is_none());
     let start_key = own_key.map(|key| StartKey {
         key: key.key.clone(),
         request: key.request.to_hex(),

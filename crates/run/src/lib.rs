@@ -39,8 +39,8 @@ pub use conversation::{Conversation, Earlier, Said, SaidKind, Speaker, remembere
 pub use digest::{CallDigest, Digest, Fingerprint, NotADigest};
 pub use failure::{FailureCode, advice};
 pub use id::{
-    AgentName, ApprovalId, BadName, CallId, ConversationId, Namespace, PrincipalId, RevisionId, RunId, TaskId,
-    ToolSetId, WorkerId,
+    AgentName, ApprovalId, BadName, CallId, ConversationId, Namespace, PrincipalId, RevisionId,
+    RunId, TaskId, ToolSetId, WorkerId,
 };
 pub use money::{BadMoney, Currency, Money, Price};
 pub use origin::{ArgumentOrigin, OriginKind};
@@ -53,11 +53,11 @@ pub use state::{
 };
 pub use step::{
     AssistantMessage, AwaitingApproval, AwaitingInput, Cancelled, ChildFinished, ChildStarted,
-    Compaction, CompactionKind, Completion, Continued, DenyCause, EndedBy, Escalated, Failed, IdempotencyKey,
-    Marks, ModelFailover, Parent, RepeatLoop, Retried, RetryScheduled, Source, SpendingCap, Step,
-    StepError, StepKind, TakenOver, Thinking, Tick, ToolApproved, ToolBlocked, ToolCall,
-    ToolDenied, ToolEdited, ToolOutcome, ToolResult, ToolStarted, ToolsListed, TriggerReceived,
-    Trust, TrustLowered, Usage, UserMessage, Verdict, VoteCast,
+    Compaction, CompactionKind, Completion, Continued, DenyCause, EndedBy, Escalated, Failed,
+    IdempotencyKey, Marks, ModelFailover, Parent, RepeatLoop, Retried, RetryScheduled, Source,
+    SpendingCap, Step, StepError, StepKind, TakenOver, Thinking, Tick, ToolApproved, ToolBlocked,
+    ToolCall, ToolDenied, ToolEdited, ToolOutcome, ToolResult, ToolStarted, ToolsListed,
+    TriggerReceived, Trust, TrustLowered, Usage, UserMessage, Verdict, VoteCast,
 };
 pub use summary::summarise;
 pub use time::{Month, Timestamp};

@@ -350,6 +350,7 @@ fn begun() -> Scripted {
         tick: None,
         traceparent: None,
         parent: None,
+        conversation: None,
     };
     let (actor, step) = Start {
         run: run_id(),

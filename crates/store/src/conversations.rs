@@ -109,9 +109,16 @@ impl ConversationTable<'_> {
     /// # Errors
     ///
     /// When the key was used for something else, or the database does not work.
-    pub async fn create(&self, new: &NewConversation) -> Result<(ConversationRow, bool), CreateError> {
-        refuse_nul(&[("title", &new.title), ("idempotency_key", new.key.as_deref().unwrap_or_default())])?;
-        let request = Digest::of_parts(&[new.agent.as_str().as_bytes(), new.title.as_bytes()]).to_hex();
+    pub async fn create(
+        &self,
+        new: &NewConversation,
+    ) -> Result<(ConversationRow, bool), CreateError> {
+        refuse_nul(&[
+            ("title", &new.title),
+            ("idempotency_key", new.key.as_deref().unwrap_or_default()),
+        ])?;
+        let request =
+            Digest::of_parts(&[new.agent.as_str().as_bytes(), new.title.as_bytes()]).to_hex();
         let now = self.0.0.clock.now();
         let inserted: Result<u64, sqlx::Error> = write_on_both!(&self.0.0.database, |pool| {
             sqlx::query(
@@ -238,7 +245,8 @@ impl ConversationTable<'_> {
         after: u64,
         limit: u32,
     ) -> Result<Vec<PlacedMessage>, DatabaseError> {
-        let sql = format!("{MESSAGE} conversation = $1 AND position > $2 ORDER BY position LIMIT $3");
+        let sql =
+            format!("{MESSAGE} conversation = $1 AND position > $2 ORDER BY position LIMIT $3");
         let after = i64::try_from(after).unwrap_or(i64::MAX);
         let records: Vec<MessageRecord> = on_both!(&self.0.0.database, |pool| {
             sqlx::query_as(AssertSqlSafe(sql))
@@ -298,7 +306,9 @@ impl ConversationTable<'_> {
                 moves: count(moves)?,
             })
         };
-        read().map(Some).map_err(bad_row("conversations", id.as_str()))
+        read()
+            .map(Some)
+            .map_err(bad_row("conversations", id.as_str()))
     }
 
     pub(crate) async fn keyed(
@@ -381,7 +391,10 @@ impl ConversationRecord {
             let last_run = match (self.last_run, self.status) {
                 (Some(run), Some(status)) => {
                     let read = Status::parse(&status);
-                    Some((name(run)?, read.ok_or_else(|| format!("`{status}` is no status"))?))
+                    Some((
+                        name(run)?,
+                        read.ok_or_else(|| format!("`{status}` is no status"))?,
+                    ))
                 }
                 _ => None,
             };
@@ -439,7 +452,9 @@ impl MessageRecord {
         let idempotency = match (self.message_key, self.request) {
             (Some(key), Some(request)) => Some(IdempotencyKey {
                 key,
-                request: request.parse().map_err(|_| format!("`{request}` is no digest"))?,
+                request: request
+                    .parse()
+                    .map_err(|_| format!("`{request}` is no digest"))?,
             }),
             _ => None,
         };

@@ -8,9 +8,7 @@ use sayso_driver::{
     Append, AppendError, Appended, Budget, ConversationNow, Conversations, Journal, KeyedMessage,
     LoadError, Loaded,
 };
-use sayso_run::{
-    ChildEnd, ConversationId, Namespace, PrincipalId, RunId, Said, Timestamp,
-};
+use sayso_run::{ChildEnd, ConversationId, Namespace, PrincipalId, RunId, Said, Timestamp};
 use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};

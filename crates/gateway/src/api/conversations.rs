@@ -40,7 +40,9 @@ impl ConversationService for Api {
         let agent = agent.expect(CHECKED);
         let caller = session.caller();
         let current = &self.0.current;
-        let revision = current.get(&self.0.store, &caller.namespace, &agent).await?;
+        let revision = current
+            .get(&self.0.store, &caller.namespace, &agent)
+            .await?;
         revision.ok_or_else(refuse::no_agent)?;
         let id = ConversationId::new(format!("cnv_{}", Uuid::now_v7().simple()));
         let new = NewConversation {
@@ -54,9 +56,11 @@ impl ConversationService for Api {
         };
         let made = self.0.store.conversations().create(&new).await;
         let (row, _) = made.map_err(|error| match error {
-            CreateError::KeyReused(_) => {
-                Coded::new(Kind::Precondition, code::REQUEST_KEY_REUSED, error.to_string())
-            }
+            CreateError::KeyReused(_) => Coded::new(
+                Kind::Precondition,
+                code::REQUEST_KEY_REUSED,
+                error.to_string(),
+            ),
             CreateError::Database(error) => refuse::database("beginning a conversation", error),
         })?;
         Ok(Response::new(v1::CreateConversationResponse {
@@ -126,7 +130,9 @@ impl ConversationService for Api {
         }
         let row = visible(&self.0, &session, &id.expect(CHECKED)).await?;
         let current = &self.0.current;
-        let revision = current.get(&self.0.store, &row.namespace, &row.agent).await?;
+        let revision = current
+            .get(&self.0.store, &row.namespace, &row.agent)
+            .await?;
         let send = internal::SendMessageRequest {
             caller: Some(on_behalf(&session)?),
             conversation_id: asked.conversation_id,
@@ -197,7 +203,10 @@ fn conversation_id(given: &str) -> Result<ConversationId, Coded> {
 /// A text of one line.
 fn line(check: &mut Check, field: &str, given: &str) {
     if given.len() > NAME_BYTES || given.chars().any(char::is_control) {
-        check.wrong(field, format!("is at most {NAME_BYTES} bytes without control characters"));
+        check.wrong(
+            field,
+            format!("is at most {NAME_BYTES} bytes without control characters"),
+        );
     }
 }
 
@@ -207,7 +216,11 @@ async fn visible(
     session: &Session,
     id: &ConversationId,
 ) -> Result<ConversationRow, Coded> {
-    let found = shared.store.conversations().get(&session.caller().namespace, id).await;
+    let found = shared
+        .store
+        .conversations()
+        .get(&session.caller().namespace, id)
+        .await;
     let found = found.map_err(|error| refuse::database("reading a conversation", error))?;
     let visible = |row: &ConversationRow| session.sees(&row.created_by);
     found.filter(visible).ok_or_else(refuse::no_conversation)

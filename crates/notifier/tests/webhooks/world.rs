@@ -82,6 +82,7 @@ impl World {
             tick: None,
             traceparent: None,
             parent: None,
+            conversation: None,
         };
         start(
             &self.store,
@@ -148,6 +149,8 @@ impl World {
             usage: Vec::new(),
             published: None,
             tree: Tree::default(),
+            messages: Vec::new(),
+            talk: None,
             start_key: None,
             tick: None,
             id: Uuid::now_v7(),

@@ -14,8 +14,8 @@ use crate::digest::{CallDigest, Digest, Fingerprint};
 use crate::id::{CallId, PrincipalId, RunId};
 use crate::money::Money;
 use crate::step::{
-    AssistantMessage, Cancelled, Step, ToolCall, ToolResult, ToolStarted, TrustLowered, Usage,
-    TriggerReceived, UserMessage,
+    AssistantMessage, Cancelled, Step, ToolCall, ToolResult, ToolStarted, TriggerReceived,
+    TrustLowered, Usage, UserMessage,
 };
 use crate::time::Timestamp;
 
@@ -78,14 +78,19 @@ impl RunState {
             keys: BTreeMap::new(),
             trust: trigger.trust,
             trust_lowered: None,
-            secret_read: trigger.conversation.as_ref().is_some_and(|it| it.secret_read),
+            secret_read: trigger
+                .conversation
+                .as_ref()
+                .is_some_and(|it| it.secret_read),
             words: Vec::new(),
             said: Vec::new(),
             seen_upto: 0,
             trigger: trigger.clone(),
         };
         let carried = trigger.conversation.as_ref().is_some_and(|it| it.carried);
-        state.said.extend(state.input_said(first.at).filter(|_| !carried));
+        state
+            .said
+            .extend(state.input_said(first.at).filter(|_| !carried));
         Ok(state)
     }
 
@@ -493,7 +498,9 @@ fn first_entries(trigger: &TriggerReceived) -> Vec<(u64, Entry)> {
     };
     let left_out = (conversation.left_out > 0).then(|| {
         let count = conversation.left_out;
-        Entry::User(format!("[note] {count} earlier messages of this conversation are left out"))
+        Entry::User(format!(
+            "[note] {count} earlier messages of this conversation are left out"
+        ))
     });
     let earlier = conversation.earlier.iter().map(|said| {
         let text = heard(&said.by, &said.text, said.cut_bytes);

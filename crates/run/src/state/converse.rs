@@ -23,8 +23,14 @@ impl RunState {
     /// The trigger of the run that follows this one, which has ended.
     pub fn next_trigger(&self, continued: &Continued) -> Option<TriggerReceived> {
         let own = self.trigger.conversation.as_ref()?;
-        let carried = self.said.iter().find(|said| said.seq == continued.message)?;
-        let before = own.earlier.iter().map(|said| (said.by.clone(), said.text.clone(), said.trust));
+        let carried = self
+            .said
+            .iter()
+            .find(|said| said.seq == continued.message)?;
+        let before = own
+            .earlier
+            .iter()
+            .map(|said| (said.by.clone(), said.text.clone(), said.trust));
         let began_with = own.carried.then(|| self.input_said(Timestamp::default()));
         let own_words = began_with.iter().flatten().chain(&self.said);
         let own_words = own_words

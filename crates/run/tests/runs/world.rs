@@ -126,6 +126,7 @@ impl World {
             tick: None,
             traceparent: None,
             parent: None,
+            conversation: None,
         };
         let (actor, step) = Start {
             run: run.clone(),

@@ -110,7 +110,9 @@ impl<'a> Chat<'a> {
             idempotency_key,
         };
         let sent = self.client.send_message(request).await?;
-        let message = sent.message.ok_or(sayso_sdk::Error::Incomplete("message"))?;
+        let message = sent
+            .message
+            .ok_or(sayso_sdk::Error::Incomplete("message"))?;
         let (mut run, mut from) = (message.run_id, message.sequence);
         while let Rest::GoesOnIn(next) = self.follow(&run, from).await? {
             (run, from) = (next, 1);

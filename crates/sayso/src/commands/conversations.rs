@@ -43,7 +43,9 @@ async fn ls(
         })?;
         return Ok(Exit::Done);
     }
-    let mut table = Table::new(["TIME", "ID", "AGENT", "BEGUN BY", "LAST RUN", "STATUS", "TITLE"]);
+    let mut table = Table::new([
+        "TIME", "ID", "AGENT", "BEGUN BY", "LAST RUN", "STATUS", "TITLE",
+    ]);
     for conversation in &conversations {
         table.row([
             Entry::new(time::second(conversation.created_at.as_ref())),
@@ -76,7 +78,9 @@ async fn show(context: &Context, client: &Client, id: &str) -> Result<Exit, Fail
         visible::line(&conversation.agent),
         visible::line(&conversation.created_by)
     ))?;
-    messages.iter().try_for_each(|message| say(output, message))?;
+    messages
+        .iter()
+        .try_for_each(|message| say(output, message))?;
     if conversation.last_run_status() != v1::RunStatus::Unspecified {
         output.aside(format!(
             "its last run {} is {}",

@@ -53,7 +53,10 @@ impl Tables {
     }
 
     pub(super) fn newest(&self, conversation: &ConversationId, limit: usize) -> (Vec<Said>, u64) {
-        let of = self.messages.iter().filter(|row| row.conversation == *conversation);
+        let of = self
+            .messages
+            .iter()
+            .filter(|row| row.conversation == *conversation);
         let all: Vec<Said> = of.map(|row| row.said.clone()).collect();
         let older = all.len().saturating_sub(limit);
         (all[older..].to_vec(), all.len() as u64)

@@ -325,7 +325,9 @@ impl Conversations for Journal {
     ) -> Result<Option<ConversationNow>, LoadError> {
         let asked = self.ask().await;
         asked.map_err(|Away(why)| LoadError::Unavailable(why))?;
-        Ok(self.disk.look(|tables| tables.conversations.get(id).cloned()))
+        Ok(self
+            .disk
+            .look(|tables| tables.conversations.get(id).cloned()))
     }
 
     async fn keyed_message(
@@ -336,7 +338,9 @@ impl Conversations for Journal {
     ) -> Result<Option<KeyedMessage>, LoadError> {
         let asked = self.ask().await;
         asked.map_err(|Away(why)| LoadError::Unavailable(why))?;
-        Ok(self.disk.look(|tables| tables.keyed(conversation, sender, key)))
+        Ok(self
+            .disk
+            .look(|tables| tables.keyed(conversation, sender, key)))
     }
 
     async fn said(

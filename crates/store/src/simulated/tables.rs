@@ -8,7 +8,8 @@ use sayso_driver::{
 };
 use sayso_run::hooks::{Fault, planted};
 use sayso_run::{
-    ApprovalId, CallId, ChildEnd, ConversationId, Money, Namespace, PrincipalId, RunId, Status, Timestamp, WorkerId,
+    ApprovalId, CallId, ChildEnd, ConversationId, Money, Namespace, PrincipalId, RunId, Status,
+    Timestamp, WorkerId,
 };
 use uuid::Uuid;
 

@@ -8,8 +8,8 @@ use crate::id::{CallId, RevisionId, RunId, TaskId};
 use crate::limits;
 use crate::state::{Effect, Next, Phase, Refusal, RunState};
 use crate::step::{
-    AssistantMessage, Completion, Continued, DenyCause, EndedBy, Failed, RepeatLoop, RetryScheduled,
-    SpendingCap, Step, ToolCall, ToolOutcome, ToolResult,
+    AssistantMessage, Completion, Continued, DenyCause, EndedBy, Failed, RepeatLoop,
+    RetryScheduled, SpendingCap, Step, ToolCall, ToolOutcome, ToolResult,
 };
 use crate::time::Timestamp;
 
@@ -106,7 +106,11 @@ impl RunState {
     }
 
     /// The same where the conversation's next run begins with what the model has not seen.
-    pub(super) fn continues(&self, revision: RevisionId, now: Timestamp) -> Result<Caused, Refusal> {
+    pub(super) fn continues(
+        &self,
+        revision: RevisionId,
+        now: Timestamp,
+    ) -> Result<Caused, Refusal> {
         let Some(message) = self.unanswered() else {
             return Err(Refusal::Stale("the model has seen every message"));
         };

@@ -1,8 +1,8 @@
 //! The arrays of the one statement, in the order of its columns.
 
 use sayso_driver::{
-    ActionRow, Append, ApprovalRow, DeliveryRow, FeedbackRow, MessageRow, NewRun, RunRow, TakenTick, Talk,
-    UsageRow, Written,
+    ActionRow, Append, ApprovalRow, DeliveryRow, FeedbackRow, MessageRow, NewRun, RunRow,
+    TakenTick, Talk, UsageRow, Written,
 };
 use sayso_run::{ConversationId, Money, RunId, TriggerReceived};
 use sqlx::Arguments;
@@ -273,7 +273,11 @@ fn children(arguments: &mut PgArguments, places: &[Place<'_>]) -> Result<(), Box
         of.row.1.traceparent.as_deref(),
         of.row.0.created_at.micros(),
         of.row.1.parent.as_ref().map(|parent| parent.task.as_str()),
-        of.row.1.parent.as_ref().map(|parent| parent.root_task.as_str()),
+        of.row
+            .1
+            .parent
+            .as_ref()
+            .map(|parent| parent.root_task.as_str()),
     ]);
     columns!(arguments, rows, |of| [
         of.member,
@@ -289,7 +293,11 @@ fn children(arguments: &mut PgArguments, places: &[Place<'_>]) -> Result<(), Box
         of.row.0.updated_at.micros(),
         of.row.0.created_at.micros(),
         of.row.1.parent.as_ref().map(|parent| parent.run.as_str()),
-        of.row.1.parent.as_ref().map(|parent| parent.root_run.as_str()),
+        of.row
+            .1
+            .parent
+            .as_ref()
+            .map(|parent| parent.root_run.as_str()),
         of.row.0.conversation.as_ref().map(ConversationId::as_str),
     ]);
     Ok(())
@@ -324,7 +332,11 @@ fn messages(arguments: &mut PgArguments, places: &[Place<'_>]) -> Result<(), Box
         of.row.said.trust.as_str(),
         i64::from(of.row.said.secret_read),
         of.row.said.idempotency.as_ref().map(|it| it.key.as_str()),
-        of.row.said.idempotency.as_ref().map(|it| it.request.to_hex()),
+        of.row
+            .said
+            .idempotency
+            .as_ref()
+            .map(|it| it.request.to_hex()),
     ]);
     Ok(())
 }
