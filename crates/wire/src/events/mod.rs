@@ -30,7 +30,7 @@ mod read;
 mod write;
 
 use sayso_run::{
-    AgentName, ApprovalId, DenyCause, Namespace, Recorded, RunId, Status, Step, ToolApproved,
+    AgentName, ApprovalId, DenyCause, Escalated, Namespace, Recorded, RunId, Status, Step, ToolApproved,
     ToolBlocked, ToolDenied,
 };
 
@@ -80,14 +80,17 @@ pub enum ApprovalChange {
     Decided,
     /// It was closed without a decision, or expired.
     Closed,
+    /// Nobody has decided it for a while, and more people may (S6.12).
+    Escalated,
 }
 
 impl ApprovalChange {
     /// Every change.
-    pub const ALL: [ApprovalChange; 3] = [
+    pub const ALL: [ApprovalChange; 4] = [
         ApprovalChange::Requested,
         ApprovalChange::Decided,
         ApprovalChange::Closed,
+        ApprovalChange::Escalated,
     ];
 
     /// The word that the event's type has.
@@ -96,6 +99,7 @@ impl ApprovalChange {
             ApprovalChange::Requested => "requested",
             ApprovalChange::Decided => "decided",
             ApprovalChange::Closed => "closed",
+            ApprovalChange::Escalated => "escalated",
         }
     }
 
@@ -104,6 +108,9 @@ impl ApprovalChange {
         match step {
             Step::ToolBlocked(ToolBlocked { approval, .. }) => {
                 Some((approval, ApprovalChange::Requested))
+            }
+            Step::Escalated(Escalated { approval, .. }) => {
+                Some((approval, ApprovalChange::Escalated))
             }
             Step::ToolApproved(ToolApproved { approval, .. }) => {
                 Some((approval, ApprovalChange::Decided))
@@ -123,7 +130,6 @@ impl ApprovalChange {
             | Step::AwaitingApproval(_)
             | Step::ToolEdited(_)
             | Step::VoteCast(_)
-            | Step::Escalated(_)
             | Step::ToolStarted(_)
             | Step::TrustLowered(_)
             | Step::Continued(_)
