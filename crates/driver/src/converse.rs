@@ -142,7 +142,7 @@ pub async fn retry<J: Conversations, H: Herald>(
         #[cfg(feature = "hooks")]
         crate::hooks::window("converse.before_retry").await;
         let talk = talk(conversation.id.clone(), &now);
-        match write_in_talk(journal, herald, key, run, talk, &decide).await {
+        match write_in_talk(journal, herald, key, run, &talk, &decide).await {
             Err(WriteError::Append(AppendError::Conflict(_))) => {}
             done => return done,
         }

@@ -14,7 +14,7 @@ use crate::journal::{
     Append, AppendError, Journal, LeaseChange, LoadError, Loaded, StartKey, TakenTick, Talk, Tree,
     Written,
 };
-use crate::project::{messages, project, run_row};
+use crate::project::{messages, project, run_row, usage};
 use crate::redact;
 use crate::rows::{LeaseRow, RunRow};
 use crate::tree::{tell_tree, tree};
@@ -107,7 +107,7 @@ pub async fn write<J: Journal, H: Herald>(
     decide: impl Fn(&RunState, Timestamp) -> Result<Decided, Refusal> + Send + Sync,
 ) -> Result<Wrote, WriteError> {
     let anyhow = |_: &LeaseRow| Ok(LeaseChange::None);
-    write_with(journal, herald, key, run, anyhow, (None, None), decide).await
+    write_with(journal, herald, key, run, anyhow, Beside::default(), decide).await
 }
 
 /// The same for a run that is to be the live one of its conversation again. Where the conversation does
@@ -117,20 +117,15 @@ pub(crate) async fn write_in_talk<J: Journal, H: Herald>(
     herald: &H,
     key: &ChainKey,
     run: &RunId,
-    talk: Talk,
+    talk: &Talk,
     decide: impl Fn(&RunState, Timestamp) -> Result<Decided, Refusal> + Send + Sync,
 ) -> Result<Wrote, WriteError> {
     let anyhow = |_: &LeaseRow| Ok(LeaseChange::None);
-    write_with(
-        journal,
-        herald,
-        key,
-        run,
-        anyhow,
-        (None, Some(talk)),
-        decide,
-    )
-    .await
+    let beside = Beside {
+        talk: Some(talk),
+        ..Beside::default()
+    };
+    write_with(journal, herald, key, run, anyhow, beside, decide).await
 }
 
 /// The same for whoever knows what readers are not to be shown: a worker that has lost the run, and
@@ -144,16 +139,31 @@ pub async fn write_redacted<J: Journal, H: Herald>(
     decide: impl Fn(&RunState, Timestamp) -> Result<Decided, Refusal> + Send + Sync,
 ) -> Result<Wrote, WriteError> {
     let anyhow = |_: &LeaseRow| Ok(LeaseChange::None);
-    write_with(
-        journal,
-        herald,
-        key,
-        run,
-        anyhow,
-        (Some(redaction), None),
-        decide,
-    )
-    .await
+    let beside = Beside {
+        redaction: Some(redaction),
+        spender: None,
+        talk: None,
+    };
+    write_with(journal, herald, key, run, anyhow, beside, decide).await
+}
+
+/// The same for a worker whose steps tell what a model was paid for (S4.6).
+pub(crate) async fn write_paid<J: Journal, H: Herald>(
+    journal: &J,
+    herald: &H,
+    key: &ChainKey,
+    run: &RunId,
+    redaction: &Redaction,
+    spender: &WorkerId,
+    decide: impl Fn(&RunState, Timestamp) -> Result<Decided, Refusal> + Send + Sync,
+) -> Result<Wrote, WriteError> {
+    let anyhow = |_: &LeaseRow| Ok(LeaseChange::None);
+    let beside = Beside {
+        redaction: Some(redaction),
+        spender: Some(spender),
+        talk: None,
+    };
+    write_with(journal, herald, key, run, anyhow, beside, decide).await
 }
 
 /// The same for a run whose worker is marked dead: whoever writes takes the lease with the append and
@@ -175,7 +185,18 @@ pub async fn write_for_lost<J: Journal, H: Herald>(
             from_epoch: lease.epoch,
         })
     };
-    write_with(journal, herald, key, run, lost, (None, None), decide).await
+    write_with(journal, herald, key, run, lost, Beside::default(), decide).await
+}
+
+/// What a writer knows beside the steps.
+#[derive(Debug, Clone, Copy, Default)]
+struct Beside<'a> {
+    /// Where the run's conversation has to stand: if it does not, that is a conflict for whoever asks.
+    talk: Option<&'a Talk>,
+    /// What readers are not to be shown.
+    redaction: Option<&'a Redaction>,
+    /// The worker that has paid for what the steps tell.
+    spender: Option<&'a WorkerId>,
 }
 
 async fn write_with<J: Journal, H: Herald>(
@@ -184,7 +205,7 @@ async fn write_with<J: Journal, H: Herald>(
     key: &ChainKey,
     run: &RunId,
     lease: impl Fn(&LeaseRow) -> Result<LeaseChange, Refusal> + Send + Sync,
-    (redaction, talk): (Option<&Redaction>, Option<Talk>),
+    beside: Beside<'_>,
     decide: impl Fn(&RunState, Timestamp) -> Result<Decided, Refusal> + Send + Sync,
 ) -> Result<Wrote, WriteError> {
     for _ in 0..MAX_CONFLICTS {
@@ -197,17 +218,9 @@ async fn write_with<J: Journal, H: Herald>(
             herald.trace(&span, traceparent);
         }
         let lease = lease(&loaded.lease)?;
-        let attempt = write_once(
-            journal,
-            herald,
-            key,
-            loaded,
-            lease,
-            (redaction, talk.clone()),
-            &decide,
-        );
+        let attempt = write_once(journal, herald, key, loaded, lease, beside, &decide);
         match attempt.instrument(span).await {
-            Err(WriteError::Append(AppendError::Conflict(_))) if talk.is_none() => {}
+            Err(WriteError::Append(AppendError::Conflict(_))) if beside.talk.is_none() => {}
             wrote => return wrote,
         }
     }
@@ -220,7 +233,7 @@ async fn write_once<J: Journal, H: Herald>(
     key: &ChainKey,
     loaded: Loaded,
     lease: LeaseChange,
-    (redaction, talk): (Option<&Redaction>, Option<Talk>),
+    beside: Beside<'_>,
     decide: impl Fn(&RunState, Timestamp) -> Result<Decided, Refusal> + Send + Sync,
 ) -> Result<Wrote, WriteError> {
     let mut state = loaded.state;
@@ -235,7 +248,7 @@ async fn write_once<J: Journal, H: Herald>(
     let (run, expected) = (state.run().clone(), state.seq());
     let mut steps = chain(&mut state, decided.steps, now, key).map_err(LoadError::from)?;
     let mut projected = project(&state, &steps);
-    if let Some(redaction) = redaction {
+    if let Some(redaction) = beside.redaction {
         redact::views(redaction, &mut steps);
         redact::rows(redaction, &mut projected);
     }
@@ -253,12 +266,14 @@ async fn write_once<J: Journal, H: Herald>(
         feedback: projected.feedback,
         messages: projected.messages,
         deliveries: Vec::new(),
-        usage: Vec::new(),
+        usage: beside
+            .spender
+            .map_or(Vec::new(), |worker| usage(&state, &steps, worker)),
         published: herald.published(&row.run),
         tree: tree(&state, &steps, key),
         start_key: None,
         tick: None,
-        talk,
+        talk: beside.talk.cloned(),
         id: Uuid::now_v7(),
         again: false,
     };

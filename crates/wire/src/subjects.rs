@@ -45,6 +45,7 @@ pub fn approval(namespace: &Namespace, agent: &AgentName, change: ApprovalChange
         ApprovalChange::Decided => "approval_decided",
         ApprovalChange::Closed => "approval_closed",
         ApprovalChange::Escalated => "approval_escalated",
+        ApprovalChange::Updated => "approval_updated",
     };
     join(&[EVENTS, namespace.as_str(), agent.as_str(), token])
 }

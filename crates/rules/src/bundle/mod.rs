@@ -79,6 +79,9 @@ pub struct Bundle {
     pub instructions: String,
     /// Whether the agent gets `ask_person` (S1.8).
     pub interaction: bool,
+    /// Who puts held calls into a sentence for the reviewer (S6.2).
+    #[serde(skip_serializing_if = "SummaryBy::is_run")]
+    pub summary: SummaryBy,
     /// The built-in tools granted.
     pub builtins: BTreeSet<Builtin>,
     /// The MCP servers granted, by name (S3.5).
@@ -95,6 +98,27 @@ pub struct Bundle {
     /// What starts the agent by itself (S8.5), in file order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub triggers: Vec<Trigger>,
+}
+
+/// Who puts a held call into a sentence for the reviewer (S6.2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SummaryBy {
+    /// The run's own data alone.
+    #[default]
+    Run,
+    /// A model as well, whose sentence follows.
+    Model,
+}
+
+impl SummaryBy {
+    /// Every way, with the word for it.
+    pub const ALL: [(&'static str, SummaryBy); 2] =
+        [("run", SummaryBy::Run), ("model", SummaryBy::Model)];
+
+    fn is_run(&self) -> bool {
+        *self == SummaryBy::Run
+    }
 }
 
 /// An MCP server of a bundle (S3.5).

@@ -34,6 +34,7 @@ pub(super) const fn approval_type(change: ApprovalChange) -> &'static str {
         ApprovalChange::Decided => "sayso.approval.decided.v1",
         ApprovalChange::Closed => "sayso.approval.closed.v1",
         ApprovalChange::Escalated => "sayso.approval.escalated.v1",
+        ApprovalChange::Updated => "sayso.approval.updated.v1",
     }
 }
 
