@@ -147,6 +147,9 @@ pub(crate) enum Command {
     /// List conversations, or show what was said in one.
     #[command(subcommand)]
     Conversations(ConversationsCommand),
+    /// Follow what happens in the namespace.
+    #[command(subcommand)]
+    Events(EventsCommand),
     /// List, show, watch, end and continue runs.
     #[command(subcommand)]
     Runs(RunsCommand),
@@ -257,6 +260,26 @@ pub(crate) struct RunArgs {
     /// Makes it safe to send again: the same key gives the same run.
     #[arg(long, value_name = "KEY")]
     pub(crate) key: Option<String>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum EventsCommand {
+    /// Print every event from now on, a line each; it ends with Ctrl-C, or after --count.
+    ///
+    /// With --json each line is a CloudEvent. Over a broken connection it watches again, and says that
+    /// events may be missing.
+    Tail {
+        /// Those of this agent's runs.
+        #[arg(long, value_name = "AGENT")]
+        agent: Option<String>,
+        /// Those of this type, such as sayso.step.completion.v1 or sayso.approval.*; may be given
+        /// several times.
+        #[arg(long = "type", value_name = "TYPE")]
+        types: Vec<String>,
+        /// Ends after so many.
+        #[arg(long, value_name = "N")]
+        count: Option<u64>,
+    },
 }
 
 #[derive(Debug, Args)]

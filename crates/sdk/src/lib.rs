@@ -32,6 +32,7 @@ mod budgets;
 mod client;
 mod conversations;
 mod error;
+mod events;
 mod feedback;
 mod groups;
 mod pauses;

@@ -5,6 +5,7 @@
 //! | start a run | `submit` | |
 //! | read runs, steps, actions, approvals; watch them; verify | `read`, `approver`, `operator` | `submit` |
 //! | cancel, reply to, retry a run | `operator` | `submit` |
+//! | watch all events | `read`, `approver`, `operator` | |
 //! | begin a conversation | `submit` | |
 //! | read conversations and their messages | `read`, `approver`, `operator` | `submit` |
 //! | say something in a conversation | `operator` | `submit` |
@@ -118,6 +119,7 @@ pub const METHODS: &[Access] = &[
         READERS,
         SUBMIT,
     ),
+    needs("/sayso.v1.EventService/WatchEvents", READERS, Scopes::NONE),
     needs("/sayso.v1.AgentService/DeployAgent", OPERATOR, Scopes::NONE),
     needs(
         "/sayso.v1.AgentService/ValidateAgent",

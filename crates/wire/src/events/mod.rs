@@ -38,7 +38,7 @@ use crate::step::StepView;
 use crate::subjects;
 
 pub use live::{BadLive, Live};
-pub use read::{ApprovalNews, BadEvent, StepNews, Told, read_approval, read_step};
+pub use read::{ApprovalNews, BadEvent, StepNews, Told, read_any, read_approval, read_step};
 
 /// The largest body of an event, in bytes.
 pub const MAX_BODY: usize = 512 * 1024;
