@@ -6,6 +6,7 @@ use sayso_wire::v1::audit_service_client::AuditServiceClient;
 use sayso_wire::v1::budget_service_client::BudgetServiceClient;
 use sayso_wire::v1::conversation_service_client::ConversationServiceClient;
 use sayso_wire::v1::decision::Target;
+use sayso_wire::v1::event_service_client::EventServiceClient;
 use sayso_wire::v1::feedback_service_client::FeedbackServiceClient;
 use sayso_wire::v1::group_service_client::GroupServiceClient;
 use sayso_wire::v1::pause_service_client::PauseServiceClient;
@@ -89,6 +90,7 @@ services! {
     approvals: ApprovalServiceClient,
     agents: AgentServiceClient,
     talks: ConversationServiceClient,
+    happenings: EventServiceClient,
     roles: RoleServiceClient,
     policies: PolicyServiceClient,
     tokens: TokenServiceClient,

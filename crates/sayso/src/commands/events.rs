@@ -26,6 +26,7 @@ pub(crate) async fn run(context: &Context, command: EventsCommand) -> Result<Exi
     };
     let mut left = count.unwrap_or(u64::MAX);
     let mut watch = client.watch_events(request.clone()).await?;
+    context.output.aside("listening")?;
     while left > 0 {
         let why = match watch.next().await {
             Ok(Some(sent)) => {

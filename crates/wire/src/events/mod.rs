@@ -25,6 +25,7 @@
 //! Bytes are written straight into the buffer that is sent: this is done for every step of every
 //! run.
 
+mod catalogue;
 mod live;
 mod read;
 mod write;
@@ -37,6 +38,7 @@ use sayso_run::{
 use crate::step::StepView;
 use crate::subjects;
 
+pub use catalogue::catalogue;
 pub use live::{BadLive, Live};
 pub use read::{ApprovalNews, BadEvent, StepNews, Told, read_any, read_approval, read_step};
 
