@@ -38,7 +38,7 @@ async def main(url, count):
             data = event.get_data() or {}
             sequence = int(event.get_extension("sequence"))
             print(event.get_subject(), sequence, event.get_type(), data.get("status", ""), flush=True)
-    await client.drain()
+    await client.close()
 
 
 asyncio.run(main(sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else sys.maxsize))

@@ -346,3 +346,43 @@ print(len(document['channels']))
     let output = check.output().unwrap();
     assert!(output.status.success(), "{}", said(&output));
 }
+
+/// Transactions of the deployment's database so far.
+async fn transactions(case: &Case) -> i64 {
+    let mut psql = Command::new(Path::new(&program("SAYSO_TEST_POSTGRES_BIN")).join("psql"));
+    let counted = "SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()";
+    psql.args(["-X", "-A", "-t", "-c", counted, case.database()]);
+    let output = output(psql).await;
+    assert!(output.status.success(), "{}", said(&output));
+    String::from_utf8(output.stdout).unwrap().trim().parse().unwrap()
+}
+
+/// Transactions of ten quiet seconds: what is counted is what happens in that time.
+async fn quiet(case: &Case) -> i64 {
+    let before = transactions(case).await;
+    tokio::time::sleep(std::time::Duration::from_secs(10)).await;
+    transactions(case).await - before
+}
+
+/// S2.4, S8.4: two hundred idle watchers, of a run that waits and of all events, ask the database no
+/// more than none do: one look every five seconds covers them all.
+#[test]
+fn s2_4_an_idle_watcher_costs_no_query() {
+    WORLD.alone(Shape::APART, async |case: Case| {
+        case.deploy(&gated("idle")).await;
+        let run = case.sub.start("idle", "go").await;
+        case.app.held(&run, 1).await;
+        let alone = quiet(&case).await;
+        let (mut runs, mut events) = (Vec::new(), Vec::new());
+        for _ in 0..100 {
+            runs.push(case.app.watch(&run, 1).await.unwrap());
+            let request = WatchEventsRequest::default();
+            events.push(case.app.happenings().watch_events(request).await.unwrap());
+        }
+        // What they read at their beginning is behind them.
+        tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+        let watched = quiet(&case).await;
+        // A query of each every five seconds would be four hundred.
+        assert!(watched < alone + 100, "{alone} transactions, and {watched} with watchers");
+    });
+}

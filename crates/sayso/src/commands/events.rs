@@ -46,7 +46,7 @@ pub(crate) async fn run(context: &Context, command: EventsCommand) -> Result<Exi
             Err(why) => return Err(why.into()),
         };
         let why = why.map_or_else(String::new, |why| format!(" ({why})"));
-        let why = visible::line(&why).to_string();
+        let why = visible::line(&why);
         context.output.aside(format!(
             "the connection is lost; events may be missing here{why}"
         ))?;
