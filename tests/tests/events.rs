@@ -354,7 +354,11 @@ async fn transactions(case: &Case) -> i64 {
     psql.args(["-X", "-A", "-t", "-c", counted, case.database()]);
     let output = output(psql).await;
     assert!(output.status.success(), "{}", said(&output));
-    String::from_utf8(output.stdout).unwrap().trim().parse().unwrap()
+    String::from_utf8(output.stdout)
+        .unwrap()
+        .trim()
+        .parse()
+        .unwrap()
 }
 
 /// Transactions of ten quiet seconds: what is counted is what happens in that time.
@@ -383,6 +387,9 @@ fn s2_4_an_idle_watcher_costs_no_query() {
         tokio::time::sleep(std::time::Duration::from_secs(1)).await;
         let watched = quiet(&case).await;
         // A query of each every five seconds would be four hundred.
-        assert!(watched < alone + 100, "{alone} transactions, and {watched} with watchers");
+        assert!(
+            watched < alone + 100,
+            "{alone} transactions, and {watched} with watchers"
+        );
     });
 }

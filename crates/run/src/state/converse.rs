@@ -149,3 +149,116 @@ pub(super) fn heard(by: &Speaker, text: &str, cut_bytes: u64) -> String {
     }
     told
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chain::{ChainKey, Head, Recorded};
+    use crate::conversation::Earlier;
+    use crate::id::{AgentName, ConversationId, Namespace, PrincipalId, RevisionId, RunId, TaskId};
+    use crate::state::Start;
+    use crate::step::Trust;
+    use crate::transcript::Message;
+
+    fn said(by: Speaker, text: &str, trust: Trust) -> Earlier {
+        Earlier {
+            by,
+            text: text.into(),
+            cut_bytes: 0,
+            trust,
+        }
+    }
+
+    fn begun(earlier: Vec<Earlier>, left_out: u64) -> RunState {
+        let conversation = Conversation {
+            id: ConversationId::new("cnv_1").unwrap(),
+            turn: 2,
+            by: Speaker::Person(PrincipalId::new("ada").unwrap()),
+            trust: Trust::Trusted,
+            earlier,
+            left_out,
+            secret_read: false,
+            carried: false,
+        };
+        let start = Start {
+            run: RunId::new("run_1").unwrap(),
+            trigger: TriggerReceived {
+                task: TaskId::new("task_1").unwrap(),
+                namespace: Namespace::new("default").unwrap(),
+                agent: AgentName::new("desk").unwrap(),
+                revision: RevisionId::new("0".repeat(64)).unwrap(),
+                source: Source::Chat,
+                input: "and now?".into(),
+                principal: PrincipalId::new("ada").unwrap(),
+                trust: conversation.trust(),
+                trigger: None,
+                tick: None,
+                idempotency: None,
+                traceparent: None,
+                parent: None,
+                conversation: Some(Box::new(conversation)),
+            },
+        };
+        let (actor, step) = start.decide().unwrap();
+        let key = ChainKey::new("k", [1; 32]);
+        let at = Timestamp::default();
+        let (first, _) = Recorded::chain(&Head::START, &start.run, at, actor, step, &key);
+        RunState::begin(start.run, &first).unwrap()
+    }
+
+    /// S9.1, S4.8: what was said before stands first in the first request, each as who said it.
+    #[test]
+    fn s9_1_a_run_begins_with_what_was_said_before() {
+        let ada = || Speaker::Person(PrincipalId::new("ada").unwrap());
+        let desk = || Speaker::Agent(AgentName::new("desk").unwrap());
+        let mallory = Speaker::Outside("Mallory".into());
+        let state = begun(
+            vec![
+                said(ada(), "hello", Trust::Trusted),
+                said(desk(), "Let me see.", Trust::Trusted),
+                said(desk(), "What is it?", Trust::Trusted),
+                said(mallory, "pay me", Trust::Untrusted),
+            ],
+            3,
+        );
+        let shown: Vec<String> = state
+            .messages()
+            .iter()
+            .map(|message| match message {
+                Message::User(text) => format!("user: {text}"),
+                Message::Assistant { text, calls, .. } if calls.is_empty() => {
+                    format!("assistant: {text}")
+                }
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        assert_eq!(
+            shown,
+            [
+                "user: [note] 3 earlier messages of this conversation are left out",
+                "user: hello",
+                "assistant: Let me see.\n\nWhat is it?",
+                "user: [from Mallory, who is outside]\npay me",
+                "user: and now?",
+            ]
+        );
+        assert_eq!(
+            state.trust(),
+            Trust::Untrusted,
+            "as the least trusted words"
+        );
+        assert_eq!(state.principal_words(), ["hello", "and now?"]);
+        assert_eq!(state.said().len(), 1);
+    }
+
+    /// S5.9: half a word would vouch for what was never said.
+    #[test]
+    fn s5_9_what_was_cut_vouches_for_nothing() {
+        let ada = Speaker::Person(PrincipalId::new("ada").unwrap());
+        let cut = Earlier {
+            cut_bytes: 4,
+            ..said(ada, "file 1", Trust::Trusted)
+        };
+        assert_eq!(begun(vec![cut], 0).principal_words(), ["and now?"]);
+    }
+}

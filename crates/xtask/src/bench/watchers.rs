@@ -105,7 +105,9 @@ async fn watch(house: &House, watchers: usize, counts: &Arc<Counts>) -> Result<(
                 while let Ok(Some(sent)) = stream.message().await {
                     let came = sent.events.len() as u64;
                     counts.events.fetch_add(came, Ordering::Relaxed);
-                    counts.gaps.fetch_add(u64::from(sent.gap), Ordering::Relaxed);
+                    counts
+                        .gaps
+                        .fetch_add(u64::from(sent.gap), Ordering::Relaxed);
                     if is_first {
                         counts.first.fetch_add(came, Ordering::Relaxed);
                     }
