@@ -39,7 +39,10 @@ static WORLD: World = World::new(
     calls: [{tool: crm.write, args: {n: 3}}]
   - text: so it is",
         ),
-        ("breaks", "turns: [{error: invalid}]"),
+        (
+            "breaks",
+            "turns: [{error: {status: 400, body: no}}, {error: {status: 400, body: no}}]",
+        ),
     ],
     Shape::APART,
 );

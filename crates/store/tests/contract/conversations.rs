@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use futures::FutureExt;
+use sayso_driver::{Conversations, Journal};
 use sayso_driver::{
     Decided, Herald, NewMessage, RunRow, WriteError, Written, converse, hooks, retry, write,
 };

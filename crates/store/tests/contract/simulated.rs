@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use futures::future::BoxFuture;
 use sayso_driver::{
     ActionRow, Append, AppendError, Appended, ApprovalRow, ApprovalStatus, ConversationNow,
-    Conversations, KeyedMessage, LoadError, Loaded, RunRow,
+    KeyedMessage, LoadError, Loaded, RunRow,
 };
 use sayso_run::{
     AgentName, ApprovalId, ChildEnd, ConversationId, PrincipalId, RunId, Said, StoredLink,
@@ -137,7 +137,7 @@ impl sayso_driver::Conversations for SimulatedStore {
         &self,
         id: &ConversationId,
     ) -> Result<Option<ConversationNow>, LoadError> {
-        self.journal.conversation(id).await
+        sayso_driver::Conversations::conversation(&self.journal, id).await
     }
 
     async fn keyed_message(

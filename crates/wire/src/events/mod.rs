@@ -126,9 +126,6 @@ impl ApprovalChange {
                 cause,
                 ..
             }) => Some((approval, ApprovalChange::by(*cause))),
-            Step::Escalated(Escalated { approval, .. }) => {
-                Some((approval, ApprovalChange::Escalated))
-            }
             Step::ToolEdited(ToolEdited { approval, .. })
             | Step::VoteCast(VoteCast { approval, .. })
             | Step::SummaryWritten(SummaryWritten { approval, .. }) => {
