@@ -5,7 +5,7 @@
 //! missing, and nothing waits for them. A watcher gathers what comes within a moment, so that many
 //! events cost one message.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -23,6 +23,9 @@ use crate::refuse;
 
 /// How many events of a namespace wait for its slowest watcher.
 const RING: usize = 4096;
+/// How many events are known to have been handed round: what several processes publish, or one again, is
+/// handed round once.
+const KNOWN: usize = 8192;
 /// How many events are sent at once.
 const MOST: usize = 256;
 /// How long events are gathered.
@@ -36,35 +39,66 @@ enum News {
     Lost,
 }
 
-/// Who watches, by namespace.
+/// Who watches, and what they were told lately.
 #[derive(Default)]
 pub(super) struct Newsstand {
-    rings: Mutex<HashMap<String, broadcast::Sender<News>>>,
+    table: Mutex<Table>,
+}
+
+#[derive(Default)]
+struct Table {
+    /// By namespace.
+    rings: HashMap<String, broadcast::Sender<News>>,
+    known: Known,
+}
+
+/// The ids of the last events.
+#[derive(Default)]
+struct Known {
+    ids: HashSet<Arc<str>>,
+    order: VecDeque<Arc<str>>,
+}
+
+impl Known {
+    /// Whether it is new.
+    fn take(&mut self, id: &str) -> bool {
+        let id: Arc<str> = id.into();
+        if !self.ids.insert(Arc::clone(&id)) {
+            return false;
+        }
+        self.order.push_back(id);
+        if self.order.len() > KNOWN
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.ids.remove(&oldest);
+        }
+        true
+    }
 }
 
 impl Newsstand {
-    fn rings(&self) -> MutexGuard<'_, HashMap<String, broadcast::Sender<News>>> {
+    fn table(&self) -> MutexGuard<'_, Table> {
         // Every change under this lock leaves the table whole.
-        self.rings.lock().unwrap_or_else(PoisonError::into_inner)
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn watch(&self, namespace: &Namespace) -> broadcast::Receiver<News> {
-        let mut rings = self.rings();
+        let rings = &mut self.table().rings;
         rings.retain(|_, ring| ring.receiver_count() > 0);
         let ring = rings.entry(namespace.as_str().to_owned());
         let ring = ring.or_insert_with(|| broadcast::channel(RING).0);
         ring.subscribe()
     }
 
-    /// Hands an event round, if anybody watches its namespace.
+    /// Hands an event round, if anybody watches its namespace and it is new.
     pub(super) fn hear(&self, namespace: &str, event: &Heard) {
-        let rings = self.rings();
-        let Some(ring) = rings
-            .get(namespace)
-            .filter(|ring| ring.receiver_count() > 0)
-        else {
+        let Table { rings, known } = &mut *self.table();
+        let Some(ring) = rings.get(namespace) else {
             return;
         };
+        if ring.receiver_count() == 0 || !known.take(&event.id) {
+            return;
+        }
         let news = match events::read_any(&event.headers, &event.body) {
             Ok(read) => News::Event(Arc::new(read)),
             Err(error) => {
@@ -72,13 +106,13 @@ impl Newsstand {
                 News::Lost
             }
         };
-        // Nobody listens any more: nobody misses anything.
-        ring.send(news).unwrap_or_default();
+        // An error says that nobody listens any more: then nobody misses anything.
+        drop(ring.send(news));
     }
 
     pub(super) fn tell_everyone_of_loss(&self) {
-        for ring in self.rings().values() {
-            ring.send(News::Lost).unwrap_or_default();
+        for ring in self.table().rings.values() {
+            drop(ring.send(News::Lost));
         }
     }
 }
@@ -175,5 +209,22 @@ fn take(gathered: &mut v1::WatchEventsResponse, news: News, wants: &Wants) {
         }
         News::Event(_) => {}
         News::Lost => gathered.gap = true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// S8.4: what several processes publish is handed round once.
+    #[test]
+    fn s8_4_an_event_is_new_once() {
+        let mut known = Known::default();
+        assert!(known.take("run_1:1") && !known.take("run_1:1"));
+        for number in 0..KNOWN {
+            assert!(known.take(&format!("run_2:{number}")));
+        }
+        assert_eq!((known.ids.len(), known.order.len()), (KNOWN, KNOWN));
+        assert!(known.take("run_1:1"), "the oldest was forgotten");
     }
 }
