@@ -4,7 +4,9 @@ use sayso_wire::v1::agent_service_client::AgentServiceClient;
 use sayso_wire::v1::approval_service_client::ApprovalServiceClient;
 use sayso_wire::v1::audit_service_client::AuditServiceClient;
 use sayso_wire::v1::budget_service_client::BudgetServiceClient;
+use sayso_wire::v1::conversation_service_client::ConversationServiceClient;
 use sayso_wire::v1::decision::Target;
+use sayso_wire::v1::event_service_client::EventServiceClient;
 use sayso_wire::v1::feedback_service_client::FeedbackServiceClient;
 use sayso_wire::v1::group_service_client::GroupServiceClient;
 use sayso_wire::v1::pause_service_client::PauseServiceClient;
@@ -88,6 +90,8 @@ services! {
     runs: RunServiceClient,
     approvals: ApprovalServiceClient,
     agents: AgentServiceClient,
+    talks: ConversationServiceClient,
+    happenings: EventServiceClient,
     roles: RoleServiceClient,
     policies: PolicyServiceClient,
     tokens: TokenServiceClient,

@@ -4,7 +4,7 @@ use sayso_driver::WriteError;
 use sayso_engine::{Answered, Asked, idempotency, respond};
 use sayso_herald::coded;
 use sayso_run::{
-    BadName, Ballot, CallId, Namespace, PrincipalId, Response as Said, RunId, RunState,
+    BadName, Ballot, CallId, Namespace, PrincipalId, Response as Said, RunId, RunState, Trust,
 };
 use sayso_service::error::{Coded, Kind};
 use sayso_wire::decision::{BadDecision, item};
@@ -78,6 +78,7 @@ fn asked(request: RespondRequest) -> Result<(Asked, Option<Wanted>), Coded> {
         reaches_all: caller.reach() == Reach::Namespace,
         run,
         response,
+        trust: Trust::try_from(caller.trust()).map_err(|_| invalid("caller.trust", "required"))?,
         redaction: None,
     };
     Ok((asked, edit))

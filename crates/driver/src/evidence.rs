@@ -27,6 +27,8 @@ pub(crate) struct Evidence {
 /// What a timeline adds to it, by sequence number.
 enum Addition<'s> {
     Words(&'s str),
+    /// Words of somebody who is trusted so far.
+    Heard(Trust),
     Start(&'s Call),
     Result(&'s Call, &'s str),
 }
@@ -41,8 +43,16 @@ impl Evidence {
         for words in state.task_words() {
             index.words(&words);
         }
+        let mut standing = Standing::new(rules_trust(trigger.trust));
+        if trigger
+            .conversation
+            .as_ref()
+            .is_some_and(|it| it.secret_read)
+        {
+            standing.read_secret();
+        }
         Self {
-            standing: Standing::new(rules_trust(trigger.trust)),
+            standing,
             index,
             trust_at_start: BTreeMap::new(),
             upto: 1,
@@ -69,6 +79,7 @@ impl Evidence {
             }
             match addition {
                 Addition::Words(text) => self.index.words(text),
+                Addition::Heard(trust) => self.standing.heard(rules_trust(trust)),
                 Addition::Start(call) if happens(call) => {
                     if let Some(view) = tools.view(call) {
                         let trust = self.standing.trust();
@@ -111,14 +122,17 @@ impl Evidence {
 
 fn additions(state: &RunState, after: u64) -> Vec<(u64, Addition<'_>)> {
     let principal = &state.trigger().principal;
-    let words = state.words().iter().filter(|words| words.by == *principal);
+    let heard = state.words().iter();
+    let heard = heard.filter_map(|words| Some((words.seq, Addition::Heard(words.trust?))));
+    let words = state.words().iter();
+    let words = words.filter(|words| words.by == *principal && !words.outside);
     let words = words.map(|words| (words.seq, Addition::Words(&words.text)));
     let starts = state
         .calls()
         .iter()
         .filter_map(|call| Some((call.started_seq?, Addition::Start(call))));
     let results = state.calls().iter().filter_map(result);
-    let all = words.chain(starts).chain(results);
+    let all = heard.chain(words).chain(starts).chain(results);
     let mut new: Vec<_> = all.filter(|(seq, _)| *seq > after).collect();
     new.sort_by_key(|(seq, _)| *seq);
     new

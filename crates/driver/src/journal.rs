@@ -3,13 +3,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sayso_run::{
-    ChildEnd, Corrupt, Money, Namespace, Recorded, RunId, RunState, Timestamp, WorkerId,
+    ChildEnd, ConversationId, Corrupt, Money, Namespace, PrincipalId, Recorded, RunId, RunState,
+    Said, Timestamp, WorkerId,
 };
 use thiserror::Error;
 use uuid::Uuid;
 
 use crate::rows::{
-    ActionRow, ApprovalRow, DeliveryRow, FeedbackRow, LeaseRow, RunRow, Target, UsageRow,
+    ActionRow, ApprovalRow, DeliveryRow, FeedbackRow, LeaseRow, MessageRow, RunRow, Target,
+    UsageRow,
 };
 
 /// What an append does to the run's lease.
@@ -79,6 +81,8 @@ pub struct Append {
     pub approvals: Vec<ApprovalRow>,
     /// Decisions as feedback.
     pub feedback: Vec<FeedbackRow>,
+    /// What it says in the run's conversation.
+    pub messages: Vec<MessageRow>,
     /// Notifications that are due.
     pub deliveries: Vec<DeliveryRow>,
     /// What the answers in it cost.
@@ -92,6 +96,8 @@ pub struct Append {
     /// The tick that a start takes: the schedule moves on in the same transaction, or nothing
     /// happens. Only of a start without a key and a deadline.
     pub tick: Option<TakenTick>,
+    /// The run becomes the live one of its conversation, or nothing happens: of a start or a retry.
+    pub talk: Option<Talk>,
     /// Stored with the steps: read back after an unclear commit, it says who won.
     pub id: Uuid,
     /// An attempt with this id was answered as unavailable and may have taken effect: before a
@@ -130,6 +136,44 @@ pub struct TakenTick {
     pub next_at: Timestamp,
     /// Ticks between the two that no run is started for.
     pub skipped: u32,
+}
+
+/// Where a conversation has to stand for a run of it to begin or go on (S1.9). Afterwards that run is
+/// the last one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Talk {
+    /// The conversation.
+    pub conversation: ConversationId,
+    /// Its last run, as the writer saw it.
+    pub last: Option<RunId>,
+    /// How often a run of it had begun or been retried.
+    pub moves: u64,
+}
+
+/// A conversation as whoever writes to it needs it (S9.1).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConversationNow {
+    /// Its namespace.
+    pub namespace: Namespace,
+    /// Its agent.
+    pub agent: sayso_run::AgentName,
+    /// Who began it.
+    pub created_by: PrincipalId,
+    /// Its last run.
+    pub last: Option<RunId>,
+    /// How often a run of it has begun or been retried.
+    pub moves: u64,
+}
+
+/// A message that was taken under a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyedMessage {
+    /// The run that took it.
+    pub run: RunId,
+    /// Sequence number of its step.
+    pub seq: u64,
+    /// The digest of the request, in hex.
+    pub request: String,
 }
 
 /// What makes a start the same start (S1.1).
@@ -278,4 +322,29 @@ pub trait Journal: Send + Sync + 'static {
     fn pause(&self, time: Duration) -> impl Future<Output = ()> + Send {
         tokio::time::sleep(time)
     }
+}
+
+/// A journal that knows conversations (S9.1).
+pub trait Conversations: Journal {
+    /// A conversation; `None` if there is none.
+    fn conversation(
+        &self,
+        id: &ConversationId,
+    ) -> impl Future<Output = Result<Option<ConversationNow>, LoadError>> + Send;
+
+    /// The message that somebody sent under a key, if it was taken.
+    fn keyed_message(
+        &self,
+        conversation: &ConversationId,
+        sender: &PrincipalId,
+        key: &str,
+    ) -> impl Future<Output = Result<Option<KeyedMessage>, LoadError>> + Send;
+
+    /// The newest messages of a conversation, at most so many, oldest first, as readers are shown
+    /// them; and how many there are in all.
+    fn said(
+        &self,
+        conversation: &ConversationId,
+        limit: usize,
+    ) -> impl Future<Output = Result<(Vec<Said>, u64), LoadError>> + Send;
 }

@@ -6,6 +6,7 @@
 //! * [`Driver::drive`] is what an executor does with a wake-up.
 //! * [`write()`] and [`start()`] are what everybody else does.
 
+mod converse;
 mod drive;
 mod edit;
 mod evidence;
@@ -27,12 +28,13 @@ mod tree;
 mod world;
 mod write;
 
+pub use converse::{Heard, NewMessage, converse, retry};
 pub use drive::{Driven, Driver};
 pub use edit::{EditRefused, JudgedEdit, judge_edit};
 pub use hold::delegating::DelegationLimits;
 pub use journal::{
-    Append, AppendError, Appended, Budget, Journal, LeaseChange, LoadError, Loaded, NewRun,
-    StartKey, TakenTick, Tree, Written,
+    Append, AppendError, Appended, Budget, ConversationNow, Conversations, Journal, KeyedMessage,
+    LeaseChange, LoadError, Loaded, NewRun, StartKey, TakenTick, Talk, Tree, Written,
 };
 pub use lane::Lane;
 pub use project::{Projected, project, run_row};
@@ -40,7 +42,7 @@ pub use replay::{RecordedVerdict, Rejudged, explain, rejudge};
 pub use resolved::ResolvedTools;
 pub use rows::{
     ActionRow, ApprovalRow, ApprovalStatus, Deciders, DeliveryRow, FeedbackRow, LeaseRow, Lineage,
-    Notice, Recipient, RunRow, Takes, Target, UsageRow,
+    MessageRow, Notice, Recipient, RunRow, Takes, Target, UsageRow,
 };
 pub use world::{
     Deltas, Fence, Herald, ListError, ModelCall, ModelReply, ModelRequest, Models, Policy,

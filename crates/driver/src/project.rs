@@ -5,7 +5,8 @@ use sayso_run::{
 
 use crate::journal::Written;
 use crate::rows::{
-    ActionRow, ApprovalRow, ApprovalStatus, Deciders, FeedbackRow, Lineage, RunRow, UsageRow,
+    ActionRow, ApprovalRow, ApprovalStatus, Deciders, FeedbackRow, Lineage, MessageRow, RunRow,
+    UsageRow,
 };
 
 /// The rows that an append changes.
@@ -19,6 +20,8 @@ pub struct Projected {
     pub approvals: Vec<ApprovalRow>,
     /// Decisions as feedback.
     pub feedback: Vec<FeedbackRow>,
+    /// Messages of its conversation.
+    pub messages: Vec<MessageRow>,
 }
 
 /// Projects the state after some steps onto the rows that those steps touched.
@@ -63,7 +66,23 @@ pub fn project(after: &RunState, steps: &[Written]) -> Projected {
             .iter()
             .filter_map(|step| feedback_row(after, step))
             .collect(),
+        messages: messages(after, steps),
     }
+}
+
+/// What these steps, the last of a run, say in its conversation (S9.1).
+pub(crate) fn messages(after: &RunState, steps: &[Written]) -> Vec<MessageRow> {
+    let (Some(conversation), Some(first)) = (&after.trigger().conversation, steps.first()) else {
+        return Vec::new();
+    };
+    let from = first.recorded.seq;
+    let said = after.said().iter().filter(|said| said.seq >= from);
+    said.map(|said| MessageRow {
+        conversation: conversation.id.clone(),
+        run: after.run().clone(),
+        said: said.clone(),
+    })
+    .collect()
 }
 
 fn call_of(step: &Step) -> Option<&sayso_run::CallId> {
@@ -93,6 +112,7 @@ fn call_of(step: &Step) -> Option<&sayso_run::CallId> {
         | Step::ModelFailover(_)
         | Step::Compaction(_)
         | Step::SpendingCap(_)
+        | Step::Continued(_)
         | Step::Completion(_)
         | Step::Failed(_)
         | Step::RetryScheduled(_)
@@ -122,6 +142,7 @@ pub fn run_row(state: &RunState) -> RunRow {
             root_run: parent.root_run.clone(),
             root_task: parent.root_task.clone(),
         }),
+        conversation: trigger.conversation.as_ref().map(|it| it.id.clone()),
         status: state.status(),
         seq: state.seq(),
         ended_by: state.ended_by(),

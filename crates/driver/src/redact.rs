@@ -43,6 +43,12 @@ pub(crate) fn rows(redaction: &Redaction, projected: &mut Projected) {
         hide(&mut action.args);
         action.result.iter_mut().for_each(hide);
     }
+    for message in &mut projected.messages {
+        // What people themselves write is shown as they wrote it.
+        if message.said.sender.is_none() {
+            hide(&mut message.said.text);
+        }
+    }
     for approval in &mut projected.approvals {
         hide(&mut approval.args);
         approval.original.iter_mut().for_each(hide);

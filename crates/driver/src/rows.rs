@@ -3,9 +3,9 @@
 //! timeline.
 
 use sayso_run::{
-    ActionStatus, AgentName, ApprovalId, ArgumentOrigin, CallDigest, CallId, DenyCause, Digest,
-    EndedBy, HeldCall, Money, Month, Namespace, PrincipalId, RevisionId, RunId, Source, Status,
-    TaskId, Timestamp, Trust, Usage, WorkerId, WrittenSummary,
+    ActionStatus, AgentName, ApprovalId, ArgumentOrigin, CallDigest, CallId, ConversationId,
+    DenyCause, Digest, EndedBy, HeldCall, Money, Month, Namespace, PrincipalId, RevisionId, RunId,
+    Said, Source, Status, TaskId, Timestamp, Trust, Usage, WorkerId, WrittenSummary,
 };
 use serde::{Deserialize, Serialize};
 
@@ -36,6 +36,8 @@ pub struct RunRow {
     pub imported_from: Option<RunId>,
     /// Whose child it is, if an agent started it.
     pub lineage: Option<Lineage>,
+    /// The conversation that it belongs to.
+    pub conversation: Option<ConversationId>,
     /// Where it stands.
     pub status: Status,
     /// Sequence number of its last step.
@@ -274,6 +276,17 @@ pub struct ApprovalRow {
     pub closed_cause: Option<DenyCause>,
     /// What came of the call, once something did (S6.3): its action's status.
     pub action_status: ActionStatus,
+}
+
+/// A message of a conversation (S9.1): a row of `messages`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MessageRow {
+    /// The conversation.
+    pub conversation: ConversationId,
+    /// The run whose step holds it.
+    pub run: RunId,
+    /// The message.
+    pub said: Said,
 }
 
 /// A person's decision as feedback (S7.2): a row of `feedback`.

@@ -1,5 +1,5 @@
-//! What an append does to the tree of delegation (S3.6): runs that it begins, the end that a child
-//! leaves for its parent, and ends that a parent takes.
+//! What an append does to the tree of delegation (S3.6): runs that it begins (a
+//! conversation's next run among them), the end that a child leaves for its parent, and ends that a parent takes.
 
 use sayso_run::{ChainKey, Head, Recorded, RunState, Start, Step, StepKind};
 
@@ -21,6 +21,14 @@ pub(crate) fn tree(after: &RunState, steps: &[Written], key: &ChainKey) -> Tree 
                 tree.children.push(begin(start, step, key));
             }
             Step::ChildFinished(finished) => tree.taken.push(finished.child.clone()),
+            Step::Continued(continued) => {
+                let next = after.next_trigger(continued).map(|trigger| Start {
+                    run: continued.run.clone(),
+                    trigger,
+                });
+                tree.children
+                    .extend(next.map(|start| begin(start, step, key)));
+            }
             _ => {}
         }
     }
@@ -34,7 +42,7 @@ pub(crate) fn tree(after: &RunState, steps: &[Written], key: &ChainKey) -> Tree 
 fn begin(start: Start, cause: &Written, key: &ChainKey) -> NewRun {
     let (actor, step) = start
         .decide()
-        .expect("an input that was an argument of a call is a text");
+        .expect("an input that was an argument of a call, or a message, is a text");
     let at = cause.recorded.at;
     let (recorded, content) = Recorded::chain(&Head::START, &start.run, at, actor, step, key);
     let state = RunState::begin(start.run, &recorded).expect("a trigger is a first step");

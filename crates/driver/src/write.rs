@@ -11,11 +11,11 @@ use tracing::Instrument;
 use uuid::Uuid;
 
 use crate::journal::{
-    Append, AppendError, Journal, LeaseChange, LoadError, Loaded, StartKey, TakenTick, Tree,
+    Append, AppendError, Journal, LeaseChange, LoadError, Loaded, StartKey, TakenTick, Talk, Tree,
     Written,
 };
 use crate::notices::deliveries;
-use crate::project::{project, run_row, usage};
+use crate::project::{messages, project, run_row, usage};
 use crate::redact;
 use crate::rows::{LeaseRow, RunRow};
 use crate::tree::{tell_tree, tree};
@@ -111,6 +111,24 @@ pub async fn write<J: Journal, H: Herald>(
     write_with(journal, herald, key, run, anyhow, Beside::default(), decide).await
 }
 
+/// The same for a run that is to be the live one of its conversation again. Where the conversation does
+/// not stand so any more that is a conflict, for whoever asks to look again.
+pub(crate) async fn write_in_talk<J: Journal, H: Herald>(
+    journal: &J,
+    herald: &H,
+    key: &ChainKey,
+    run: &RunId,
+    talk: &Talk,
+    decide: impl Fn(&RunState, Timestamp) -> Result<Decided, Refusal> + Send + Sync,
+) -> Result<Wrote, WriteError> {
+    let anyhow = |_: &LeaseRow| Ok(LeaseChange::None);
+    let beside = Beside {
+        talk: Some(talk),
+        ..Beside::default()
+    };
+    write_with(journal, herald, key, run, anyhow, beside, decide).await
+}
+
 /// The same for whoever knows what readers are not to be shown: a worker that has lost the run, and
 /// who writes arguments that a person has edited.
 pub async fn write_redacted<J: Journal, H: Herald>(
@@ -125,6 +143,7 @@ pub async fn write_redacted<J: Journal, H: Herald>(
     let beside = Beside {
         redaction: Some(redaction),
         spender: None,
+        talk: None,
     };
     write_with(journal, herald, key, run, anyhow, beside, decide).await
 }
@@ -143,6 +162,7 @@ pub(crate) async fn write_paid<J: Journal, H: Herald>(
     let beside = Beside {
         redaction: Some(redaction),
         spender: Some(spender),
+        talk: None,
     };
     write_with(journal, herald, key, run, anyhow, beside, decide).await
 }
@@ -172,6 +192,8 @@ pub async fn write_for_lost<J: Journal, H: Herald>(
 /// What a writer knows beside the steps.
 #[derive(Debug, Clone, Copy, Default)]
 struct Beside<'a> {
+    /// Where the run's conversation has to stand: if it does not, that is a conflict for whoever asks.
+    talk: Option<&'a Talk>,
     /// What readers are not to be shown.
     redaction: Option<&'a Redaction>,
     /// The worker that has paid for what the steps tell.
@@ -199,7 +221,7 @@ async fn write_with<J: Journal, H: Herald>(
         let lease = lease(&loaded.lease)?;
         let attempt = write_once(journal, herald, key, loaded, lease, beside, &decide);
         match attempt.instrument(span).await {
-            Err(WriteError::Append(AppendError::Conflict(_))) => {}
+            Err(WriteError::Append(AppendError::Conflict(_))) if beside.talk.is_none() => {}
             wrote => return wrote,
         }
     }
@@ -244,6 +266,7 @@ async fn write_once<J: Journal, H: Herald>(
         actions: projected.actions,
         approvals: projected.approvals,
         feedback: projected.feedback,
+        messages: projected.messages,
         deliveries,
         usage: beside
             .spender
@@ -252,6 +275,7 @@ async fn write_once<J: Journal, H: Herald>(
         tree: tree(&state, &steps, key),
         start_key: None,
         tick: None,
+        talk: beside.talk.cloned(),
         id: Uuid::now_v7(),
         again: false,
     };
@@ -286,7 +310,7 @@ pub async fn start<J: Journal, H: Herald>(
     key: &ChainKey,
     start: Start,
 ) -> Result<StartOutcome, WriteError> {
-    begin(journal, herald, key, start, None).await
+    begin(journal, herald, key, start, (None, None)).await
 }
 
 /// Stores a new run for a tick of a schedule, in one transaction with the schedule's moving on: no
@@ -303,19 +327,25 @@ pub async fn start_at<J: Journal, H: Herald>(
     start: Start,
     tick: TakenTick,
 ) -> Result<StartOutcome, WriteError> {
-    begin(journal, herald, key, start, Some(tick)).await
+    begin(journal, herald, key, start, (Some(tick), None)).await
 }
 
-async fn begin<J: Journal, H: Herald>(
+pub(crate) async fn begin<J: Journal, H: Herald>(
     journal: &J,
     herald: &H,
     key: &ChainKey,
     start: Start,
-    tick: Option<TakenTick>,
+    (tick, talk): (Option<TakenTick>, Option<Talk>),
 ) -> Result<StartOutcome, WriteError> {
     let now = journal.now();
     let (actor, step) = start.decide()?;
-    let start_key = start.trigger.idempotency.as_ref().map(|key| StartKey {
+    // The key of a message stands with the message, not with the start.
+    let own_key = start
+        .trigger
+        .idempotency
+        .as_ref()
+        .filter(|_| talk.is_none());
+    let start_key = own_key.map(|key| StartKey {
         key: key.key.clone(),
         request: key.request.to_hex(),
     });
@@ -338,12 +368,14 @@ async fn begin<J: Journal, H: Herald>(
         actions: Vec::new(),
         approvals: Vec::new(),
         feedback: Vec::new(),
+        messages: messages(&state, &steps),
         deliveries: Vec::new(),
         usage: Vec::new(),
         published: None,
         tree: Tree::default(),
         start_key: start_key.clone(),
         tick,
+        talk,
         id: Uuid::now_v7(),
         again: false,
     };

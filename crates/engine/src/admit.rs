@@ -1,7 +1,8 @@
 //! Starts, cancels and retries.
 
 use sayso_driver::{
-    Decided, Herald, Journal, StartOutcome, TakenTick, WriteError, Wrote, start, start_at, write,
+    Conversations, Decided, Herald, Journal, StartOutcome, TakenTick, WriteError, Wrote, start,
+    start_at, write,
 };
 use sayso_run::{
     AgentName, ChainKey, Digest, IdempotencyKey, Input, Namespace, PrincipalId, Refusal,
@@ -110,6 +111,7 @@ pub async fn admit<J: Journal, H: Herald>(
         idempotency,
         traceparent: new.traceparent,
         parent: None,
+        conversation: None,
     };
     let new = Start { run, trigger };
     match new_tick {
@@ -188,18 +190,26 @@ async fn cancel_below<J: Journal, H: Herald>(
 ///
 /// # Errors
 ///
-/// As [`sayso_driver::write()`].
-pub async fn retry<J: Journal, H: Herald>(
+/// As [`sayso_driver::retry()`].
+pub async fn retry<J: Conversations, H: Herald>(
     journal: &J,
     herald: &H,
     key: &ChainKey,
     asker: Asker,
     run: &RunId,
 ) -> Result<Wrote, WriteError> {
-    change(journal, herald, key, &asker, run, || Input::Retry {
-        by: asker.principal.clone(),
-    })
-    .await
+    let decide = |state: &RunState, now: Timestamp| {
+        check_reach(state, &asker)?;
+        let retry = Input::Retry {
+            by: asker.principal.clone(),
+        };
+        Ok(Decided {
+            steps: state.decide(retry, now)?,
+            not_after: None,
+        })
+    };
+    let retried = sayso_driver::retry(journal, herald, key, run, decide).await;
+    retried.map_err(|error| hide_foreign(error, run))
 }
 
 async fn change<J: Journal, H: Herald>(

@@ -10,7 +10,8 @@ use sayso_rules::Redaction;
 use sayso_run::hooks::planted;
 use sayso_run::{
     Actor, ApprovalId, Ballot, CallId, ChainKey, Decision, Digest, IdempotencyKey, Input,
-    Namespace, OpenVote, PrincipalId, Refusal, Response, RunId, RunState, Step, Target, Timestamp,
+    Namespace, OpenVote, PrincipalId, Refusal, Response, RunId, RunState, Saying, Step, Target,
+    Timestamp, Trust,
 };
 
 use crate::ballots::Ballots;
@@ -26,6 +27,8 @@ pub struct Asked {
     pub run: RunId,
     /// What the caller says.
     pub response: Response,
+    /// How far the caller is trusted: a message alone lowers a run to that (S5.7).
+    pub trust: Trust,
     /// What readers of an edit are not shown; none if nothing is edited.
     pub redaction: Option<Arc<Redaction>>,
 }
@@ -134,6 +137,7 @@ async fn take<J: Journal, H: Herald>(
         reaches_all,
         run,
         response,
+        trust,
         redaction,
     } = asked;
     let redaction = redaction.as_deref();
@@ -150,7 +154,7 @@ async fn take<J: Journal, H: Herald>(
         let not_after = state.decides_before(response);
         #[cfg(feature = "hooks")]
         let not_after = not_after.filter(|_| !planted(sayso_run::hooks::Fault::ExpiryByLocalClock));
-        let steps = match state.decide(Input::Respond(response.clone()), now) {
+        let steps = match state.decide(input(response, *trust), now) {
             // Without a ballot nobody is in a group, and no vote can be opened.
             Ok(_) | Err(Refusal::NotInGroup(_) | Refusal::BrokenVote(_))
                 if !read && !votes.is_empty() =>
@@ -188,6 +192,20 @@ async fn take<J: Journal, H: Herald>(
         later,
         wrote,
     })
+}
+
+/// A message alone carries the trust of whoever wrote it.
+fn input(response: &Response, trust: Trust) -> Input {
+    match &response.message {
+        Some(text) if response.decisions.is_empty() => Input::Say(Saying {
+            by: response.by.clone(),
+            text: text.clone(),
+            trust,
+            outside: None,
+            idempotency: response.idempotency.clone(),
+        }),
+        Some(_) | None => Input::Respond(response.clone()),
+    }
 }
 
 /// What is said with votes that are about to be cast, and is not kept yet.

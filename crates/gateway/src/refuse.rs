@@ -84,6 +84,15 @@ pub(crate) fn no_approval() -> Coded {
     )
 }
 
+/// The same of a conversation.
+pub(crate) fn no_conversation() -> Coded {
+    Coded::new(
+        Kind::NotFound,
+        "conversation.not_found",
+        "There is no such conversation here; `sayso conversations ls` lists those that you can see.",
+    )
+}
+
 /// The same of an agent.
 pub(crate) fn no_agent() -> Coded {
     Coded::new(

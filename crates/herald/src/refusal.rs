@@ -40,6 +40,7 @@ fn refused(refusal: &Refusal) -> Coded {
         | Refusal::NotFailed(_)
         | Refusal::RetriesUsedUp
         | Refusal::IsChild(_)
+        | Refusal::MovedOn(_)
         | Refusal::AlreadyDecided { .. }
         | Refusal::VotedBefore(_)
         | Refusal::BrokenVote(_)
@@ -86,6 +87,7 @@ fn refused(refusal: &Refusal) -> Coded {
         }
         Refusal::SeenMissing => coded.field("seen_sequence", "required with a decision by tool"),
         Refusal::IsChild(parent) => coded.with("parent_run_id", parent.to_string()),
+        Refusal::MovedOn(conversation) => coded.with("conversation_id", conversation.to_string()),
         Refusal::RetriesUsedUp
         | Refusal::UnknownTarget(_)
         | Refusal::OwnRequest

@@ -111,6 +111,10 @@ text_id!(
     /// One approval: `apr_` and a digest of run and call, so a call has one approval only.
     ApprovalId, "approval id", "`apr_` followed by letters, digits, - or _", |t| is_id(t, "apr_"));
 text_id!(
+    /// A conversation with an agent (S9.1): `cnv_` and a time-ordered UUID.
+    ConversationId, "conversation id", "`cnv_` followed by letters, digits, - or _",
+    |t| is_id(t, "cnv_"));
+text_id!(
     /// One start of an executor process: its name and the boot id of that start.
     WorkerId, "worker id", "1 to 128 visible ASCII characters",
     |t| (1..=128).contains(&t.len()) && t.bytes().all(|b| b.is_ascii_graphic()));
@@ -159,6 +163,26 @@ impl TaskId {
     pub fn of_child(parent: &RunId, call: &CallId) -> Self {
         Self(format!("task_{}", child_of(parent, call)).into())
     }
+}
+
+impl RunId {
+    /// The conversation's run after this one, where this one leaves a message to it: derived, so that
+    /// it cannot become two.
+    pub fn of_next(before: &RunId) -> Self {
+        Self(format!("run_{}", next_of(before)).into())
+    }
+}
+
+impl TaskId {
+    /// That run's task.
+    pub fn of_next(before: &RunId) -> Self {
+        Self(format!("task_{}", next_of(before)).into())
+    }
+}
+
+fn next_of(before: &RunId) -> String {
+    let digest = Digest::of_parts(&[b"sayso.next", before.as_str().as_bytes()]);
+    digest.to_hex()[..32].to_owned()
 }
 
 fn child_of(parent: &RunId, call: &CallId) -> String {

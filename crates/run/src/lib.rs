@@ -15,6 +15,7 @@
 
 mod actor;
 mod chain;
+mod conversation;
 mod digest;
 mod failure;
 #[cfg(feature = "hooks")]
@@ -35,11 +36,12 @@ pub use actor::{Actor, UnknownActor};
 pub use chain::{
     Broken, ChainKey, ChainKeys, Head, Recorded, Seal, StoredLink, verify, verify_links,
 };
+pub use conversation::{Conversation, Earlier, Said, SaidKind, Speaker, remembered};
 pub use digest::{CallDigest, Digest, Fingerprint, NotADigest};
 pub use failure::{FailureCode, advice};
 pub use id::{
-    AgentName, ApprovalId, BadName, CallId, Namespace, PrincipalId, RevisionId, RunId, TaskId,
-    ToolSetId, WorkerId,
+    AgentName, ApprovalId, BadName, CallId, ConversationId, Namespace, PrincipalId, RevisionId,
+    RunId, TaskId, ToolSetId, WorkerId,
 };
 pub use money::{BadMoney, Currency, Money, Price};
 pub use origin::{ArgumentOrigin, OriginKind};
@@ -48,16 +50,17 @@ pub use state::{
     ActionStatus, Answer, ApprovalOutcome, Ballot, Brief, Call, Child, ChildEnd, Clearance,
     Corrupt, Decision, DecisionItem, Edit, Edited, Effect, Finished, HeldCall, Input, Judgement,
     Lowered, ModelFailure, NewChild, Next, Outcome, Phase, Placeholder, Proposed, Refusal,
-    Response, Ruling, RunState, Start, Status, Summarised, Target, ToolOutput, WaitFor, Words,
-    WrittenSummary,
+    Response, Ruling, RunState, Saying, Start, Status, Summarised, Target, ToolOutput, WaitFor,
+    Words, WrittenSummary,
 };
 pub use step::{
     AssistantMessage, AwaitingApproval, AwaitingInput, Cancelled, ChildFinished, ChildStarted,
-    Compaction, CompactionKind, Completion, DenyCause, EndedBy, Escalated, Failed, IdempotencyKey,
-    Marks, ModelFailover, Parent, RepeatLoop, Retried, RetryScheduled, Source, SpendingCap, Step,
-    StepError, StepKind, SummaryWritten, TakenOver, Thinking, Tick, ToolApproved, ToolBlocked,
-    ToolCall, ToolDenied, ToolEdited, ToolOutcome, ToolResult, ToolStarted, ToolsListed,
-    TriggerReceived, Trust, TrustLowered, Usage, UserMessage, Verdict, VoteCast,
+    Compaction, CompactionKind, Completion, Continued, DenyCause, EndedBy, Escalated, Failed,
+    IdempotencyKey, Marks, ModelFailover, Parent, RepeatLoop, Retried, RetryScheduled, Source,
+    SpendingCap, Step, StepError, StepKind, SummaryWritten, TakenOver, Thinking, Tick,
+    ToolApproved, ToolBlocked, ToolCall, ToolDenied, ToolEdited, ToolOutcome, ToolResult,
+    ToolStarted, ToolsListed, TriggerReceived, Trust, TrustLowered, Usage, UserMessage, Verdict,
+    VoteCast,
 };
 pub use summary::summarise;
 pub use time::{Month, Timestamp};

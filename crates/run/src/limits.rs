@@ -55,5 +55,14 @@ pub const MAX_SUMMARY_CHARS: usize = 300;
 /// How large a tool's result may be before it is cut, when the bundle does not say (S3.8), in bytes.
 pub const MAX_RESULT_BYTES: usize = 256 * 1024;
 
+/// How many earlier messages of its conversation a run is shown at most (S9.1).
+pub const CONTEXT_MESSAGES: usize = 100;
+
+/// How long they are at most in all, in bytes.
+pub const CONTEXT_BYTES: usize = 64 * 1024;
+
+/// How much of each of them is shown, in bytes.
+pub const CONTEXT_MESSAGE_BYTES: usize = 16 * 1024;
+
 /// The largest task input, message or reason that is taken from outside, in bytes.
 pub const MAX_TEXT_BYTES: usize = 1024 * 1024;

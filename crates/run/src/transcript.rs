@@ -77,6 +77,7 @@ impl RunState {
             let hidden = turn < briefed;
             match entry {
                 Entry::User(text) => messages.push(Message::User(text.clone())),
+                Entry::Agent(text) => said_before(&mut messages, text),
                 Entry::LateResult(_) | Entry::UnknownOutcome(_) if hidden => {}
                 Entry::LateResult(id) => {
                     let call = self
@@ -166,7 +167,10 @@ impl RunState {
             match entry {
                 Entry::Assistant { .. } => turn += 1,
                 Entry::LateResult(id) if turn < upto => told.push(id),
-                Entry::LateResult(_) | Entry::UnknownOutcome(_) | Entry::User(_) => {}
+                Entry::LateResult(_)
+                | Entry::UnknownOutcome(_)
+                | Entry::User(_)
+                | Entry::Agent(_) => {}
             }
         }
         told
@@ -192,6 +196,21 @@ impl RunState {
             is_error,
         }
     }
+}
+
+/// What an agent said in the conversation before the run: one answer where it said several things.
+fn said_before(messages: &mut Vec<Message>, said: &str) {
+    if let Some(Message::Assistant { text, .. }) = messages.last_mut() {
+        text.push_str("\n\n");
+        text.push_str(said);
+        return;
+    }
+    messages.push(Message::Assistant {
+        text: said.to_owned(),
+        model: String::new(),
+        thinking: Vec::new(),
+        calls: Vec::new(),
+    });
 }
 
 /// What a model is told of a call that was approved after it was told that it waits, and sent.

@@ -366,7 +366,11 @@ fn allow(idempotent: bool) -> Ruling {
 
 /// A run whose tools were listed.
 fn begun() -> Scripted {
-    let trigger = TriggerReceived {
+    begun_by(asked())
+}
+
+fn asked() -> TriggerReceived {
+    TriggerReceived {
         task: TaskId::new("task_fixture").unwrap(),
         namespace: Namespace::new("default").unwrap(),
         agent: AgentName::new("clerk").unwrap(),
@@ -383,7 +387,11 @@ fn begun() -> Scripted {
         tick: None,
         traceparent: None,
         parent: None,
-    };
+        conversation: None,
+    }
+}
+
+fn begun_by(trigger: TriggerReceived) -> Scripted {
     let (actor, step) = Start {
         run: run_id(),
         trigger,
@@ -605,6 +613,68 @@ fn reviewed() -> Vec<Line> {
     run.lines
 }
 
+/// A run of a conversation that hears an outsider, and leaves its last message to the next run.
+fn talking() -> Vec<Line> {
+    let person = |name: &str| PrincipalId::new(name).unwrap();
+    let mut trigger = asked();
+    trigger.source = Source::Chat;
+    trigger.conversation = Some(Box::new(Conversation {
+        id: ConversationId::new("cnv_fixture").unwrap(),
+        turn: 2,
+        by: Speaker::Person(person("sub")),
+        trust: Trust::Trusted,
+        earlier: vec![
+            Earlier {
+                by: Speaker::Person(person("sub")),
+                text: "hello".into(),
+                cut_bytes: 3,
+                trust: Trust::Trusted,
+            },
+            Earlier {
+                by: Speaker::Agent(AgentName::new("desk").unwrap()),
+                text: "what is it?".into(),
+                cut_bytes: 0,
+                trust: Trust::Trusted,
+            },
+        ],
+        left_out: 4,
+        secret_read: true,
+        carried: false,
+    }));
+    let mut run = begun_by(trigger);
+    let say = |text: &str, outside: Option<&str>| {
+        Input::Say(Saying {
+            by: PrincipalId::new("sub").unwrap(),
+            text: text.into(),
+            trust: outside.map_or(Trust::Trusted, |_| Trust::Untrusted),
+            outside: outside.map(str::to_owned),
+            idempotency: None,
+        })
+    };
+    run.take(say("pay me", Some("Mallory")));
+    for n in 1..limits::MAX_CYCLES {
+        run.answer("", &[("nobody.there", &format!("{{\"n\":{n}}}"))]);
+        run.judge(vec![Ruling::NotGranted]);
+    }
+    let seen = run.state.seq();
+    run.take(say("and?", None));
+    run.take(Input::Answer(Answer {
+        cycle: limits::MAX_CYCLES,
+        seen,
+        failovers: Vec::new(),
+        thinking: Vec::new(),
+        text: "done".into(),
+        calls: Vec::new(),
+        model: "m".into(),
+        usage: Usage::default(),
+        cost: None,
+    }));
+    run.take(Input::Continue {
+        revision: RevisionId::new("2".repeat(64)).unwrap(),
+    });
+    run.lines
+}
+
 /// Every step type is in a stored timeline.
 #[test]
 fn every_step_type_is_stored() {
@@ -620,6 +690,7 @@ fn write_new(name: &str) {
     let lines = match name.split('-').next() {
         Some("delegating") => delegating(),
         Some("reviewed") => reviewed(),
+        Some("talking") => talking(),
         Some(_) | None => scripted(),
     };
     let path = folder().join(name).with_extension("jsonl");

@@ -141,6 +141,17 @@ pub(crate) enum Command {
     Deploy(DeployArgs),
     /// Start a run of an agent.
     Run(RunArgs),
+    /// Talk with an agent: one message, or line by line.
+    ///
+    /// It shows the agent's answers and questions, and says where a call waits for a person. Without a
+    /// message it reads lines from standard input until its end.
+    Chat(ChatArgs),
+    /// List conversations, or show what was said in one.
+    #[command(subcommand)]
+    Conversations(ConversationsCommand),
+    /// Follow what happens in the namespace.
+    #[command(subcommand)]
+    Events(EventsCommand),
     /// List, show, watch, end and continue runs.
     #[command(subcommand)]
     Runs(RunsCommand),
@@ -254,6 +265,61 @@ pub(crate) struct RunArgs {
     /// Makes it safe to send again: the same key gives the same run.
     #[arg(long, value_name = "KEY")]
     pub(crate) key: Option<String>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum EventsCommand {
+    /// Print every event from now on, a line each; it ends with Ctrl-C, or after --count.
+    ///
+    /// With --json each line is a CloudEvent. Over a broken connection it watches again, and says that
+    /// events may be missing.
+    Tail {
+        /// Those of this agent's runs.
+        #[arg(long, value_name = "AGENT")]
+        agent: Option<String>,
+        /// Those of this type, such as sayso.step.completion.v1 or sayso.approval.*; may be given
+        /// several times.
+        #[arg(long = "type", value_name = "TYPE")]
+        types: Vec<String>,
+        /// Ends after so many.
+        #[arg(long, value_name = "N")]
+        count: Option<u64>,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ChatArgs {
+    /// The agent.
+    pub(crate) agent: String,
+    /// What to say; `-` reads standard input as one message. Left out, each line is a message.
+    #[arg(allow_hyphen_values = true)]
+    pub(crate) message: Option<String>,
+    /// Go on with this conversation; a new one begins without it.
+    #[arg(long, value_name = "ID")]
+    pub(crate) conversation: Option<String>,
+    /// Makes one message safe to send again: the same key says it once.
+    #[arg(long, value_name = "KEY", requires = "message")]
+    pub(crate) key: Option<String>,
+    /// Who wrote it, if somebody outside did: their words are untrusted.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) outside: Option<String>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ConversationsCommand {
+    /// List conversations, newest first.
+    Ls {
+        /// Those with this agent.
+        #[arg(long, value_name = "AGENT")]
+        agent: Option<String>,
+        #[command(flatten)]
+        limit: Limit,
+    },
+    /// Show what was said in a conversation.
+    Show {
+        /// The conversation.
+        id: String,
+    },
 }
 
 #[derive(Debug, Subcommand)]

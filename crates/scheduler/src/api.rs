@@ -1,13 +1,16 @@
 //! The internal gRPC API.
 
-use sayso_driver::WriteError;
+use sayso_driver::{NewMessage, WriteError, converse};
 use sayso_engine::{Asker, NewRun, StartOrigin, admit, cancel, new_ids, retry};
-use sayso_run::{AgentName, BadName, Namespace, PrincipalId, RevisionId, RunId, Source, Trust};
+use sayso_run::{
+    AgentName, BadName, ConversationId, Namespace, PrincipalId, Refusal, RevisionId, RunId, Source,
+    Trust,
+};
 use sayso_service::error::{Coded, Kind};
 use sayso_wire::internal::scheduler_service_server::SchedulerService;
 use sayso_wire::internal::{
     Caller, CancelRunRequest, CancelRunResponse, Reach, RetryRunRequest, RetryRunResponse,
-    StartRunRequest, StartRunResponse,
+    SendMessageRequest, SendMessageResponse, StartRunRequest, StartRunResponse,
 };
 use tonic::{Request, Response, Status};
 
@@ -27,8 +30,9 @@ impl SchedulerService for Api {
         let origin = match source {
             Source::Webhook => StartOrigin::Webhook(request.trigger),
             Source::Start => StartOrigin::Asked,
-            // Ticks are taken here, and children begin with a step of their parent.
-            Source::Cron | Source::Agent => return Err(unsaid().into()),
+            // Ticks are taken here, children begin with a step of their parent, and messages have a
+            // method of their own.
+            Source::Cron | Source::Agent | Source::Chat => return Err(unsaid().into()),
         };
         let new = NewRun {
             ids: new_ids(),
@@ -85,6 +89,50 @@ impl SchedulerService for Api {
             last_sequence: wrote.state.seq(),
         }))
     }
+
+    async fn send_message(
+        &self,
+        request: Request<SendMessageRequest>,
+    ) -> Result<Response<SendMessageResponse>, Status> {
+        let request = request.into_inner();
+        let caller = required(request.caller)?;
+        let trust = trust(&caller)?;
+        let asker = asker(Some(caller))?;
+        let id = &request.conversation_id;
+        let new = NewMessage {
+            conversation: name("conversation_id", ConversationId::new(id))?,
+            namespace: asker.namespace,
+            sender: asker.principal,
+            reaches_all: asker.reaches_all,
+            trust,
+            outside: not_empty(request.outside_name),
+            text: request.text,
+            key: not_empty(request.idempotency_key),
+            ids: new_ids(),
+            revision: name("revision_id", RevisionId::new(&request.revision_id))?,
+            traceparent: not_empty(request.traceparent),
+        };
+        let (store, herald, key) = self.0.pen();
+        let heard = converse(store, herald, key, new).await;
+        let heard = heard.map_err(|error| match error {
+            WriteError::Refused(Refusal::UnknownTarget(_)) => no_conversation(),
+            error => refused(error),
+        })?;
+        Ok(Response::new(SendMessageResponse {
+            run_id: heard.run.to_string(),
+            sequence: heard.seq,
+            started_run: heard.began,
+            already_sent: heard.repeated,
+        }))
+    }
+}
+
+fn no_conversation() -> Coded {
+    Coded::new(
+        Kind::NotFound,
+        sayso_wire::code::CONVERSATION_NOT_FOUND,
+        "there is no such conversation in this namespace",
+    )
 }
 
 fn required(caller: Option<Caller>) -> Result<Caller, Coded> {

@@ -31,9 +31,11 @@ mod approvals;
 mod audit;
 mod budgets;
 mod client;
+mod conversations;
 #[cfg(feature = "embedded")]
 pub mod embedded;
 mod error;
+mod events;
 mod feedback;
 mod groups;
 mod pauses;

@@ -19,6 +19,7 @@ mod artifacts;
 mod audit;
 mod budgets;
 mod clock;
+mod conversations;
 mod database;
 mod deliveries;
 mod error;
@@ -56,6 +57,10 @@ pub use approvals::{ApprovalFilter, Approvals};
 pub use artifacts::{ArtifactError, ArtifactRow, Artifacts, NewArtifact};
 pub use audit::{Audit, AuditEntry, AuditError, NewAuditEntry};
 pub use budgets::{BudgetRow, Budgets, MonthlySpend, NearCap};
+pub use conversations::{
+    ConversationFilter, ConversationRow, ConversationTable, CreateError, NewConversation,
+    PlacedMessage,
+};
 pub use database::Kind;
 pub use deliveries::{Attempt, Deliveries, Delivery};
 pub use error::DatabaseError;

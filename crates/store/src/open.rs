@@ -4,8 +4,11 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sayso_driver::{Append, AppendError, Appended, Budget, Journal, LoadError, Loaded, Target};
-use sayso_run::{ChildEnd, Namespace, RunId, Timestamp};
+use sayso_driver::{
+    Append, AppendError, Appended, Budget, ConversationNow, Conversations, Journal, KeyedMessage,
+    LoadError, Loaded, Target,
+};
+use sayso_run::{ChildEnd, ConversationId, Namespace, PrincipalId, RunId, Said, Timestamp};
 use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
@@ -348,6 +351,35 @@ impl Journal for Store {
         looked
             .map(|_| ())
             .map_err(|error| LoadError::Unavailable(error.to_string()))
+    }
+}
+
+impl Conversations for Store {
+    async fn conversation(
+        &self,
+        id: &ConversationId,
+    ) -> Result<Option<ConversationNow>, LoadError> {
+        let now = self.conversations().now(id).await;
+        now.map_err(|error| LoadError::Unavailable(error.to_string()))
+    }
+
+    async fn keyed_message(
+        &self,
+        conversation: &ConversationId,
+        sender: &PrincipalId,
+        key: &str,
+    ) -> Result<Option<KeyedMessage>, LoadError> {
+        let found = self.conversations().keyed(conversation, sender, key).await;
+        found.map_err(|error| LoadError::Unavailable(error.to_string()))
+    }
+
+    async fn said(
+        &self,
+        conversation: &ConversationId,
+        limit: usize,
+    ) -> Result<(Vec<Said>, u64), LoadError> {
+        let said = self.conversations().newest(conversation, limit).await;
+        said.map_err(|error| LoadError::Unavailable(error.to_string()))
     }
 }
 

@@ -67,6 +67,10 @@ codes! {
     RUN_RETRIES_USED_UP = "run.retries_used_up";
     /// Another run started it: that one is retried.
     RUN_IS_CHILD = "run.is_child";
+    /// The namespace has no such conversation, or it is out of the caller's reach.
+    CONVERSATION_NOT_FOUND = "conversation.not_found";
+    /// The conversation has gone on since the run failed.
+    CONVERSATION_MOVED_ON = "conversation.moved_on";
     /// The namespace has no such approval, or the run no such call.
     APPROVAL_NOT_FOUND = "approval.not_found";
     /// The approval was decided or closed before; the record stands.

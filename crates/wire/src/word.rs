@@ -58,6 +58,7 @@ words! {
         Cron = "cron",
         Webhook = "webhook",
         Agent = "agent",
+        Chat = "chat",
     }
     ActionStatus {
         PendingReview = "pending_review",
@@ -134,6 +135,11 @@ words! {
         Approvals = "approvals",
         Failures = "failures",
     }
+    Speaker {
+        Person = "person",
+        Agent = "agent",
+        Outside = "outside",
+    }
     FeedbackSource {
         Approval = "approval",
         Person = "person",
@@ -193,7 +199,7 @@ counterparts! {
         Answer, MaxCycles, SpendingCap, ProviderBilling, Error, Cancelled,
     }
     Trust = Trust as "trust" { Untrusted, Trusted, Operator }
-    Source = StartSource as "source" { Start, Cron, Webhook, Agent }
+    Source = StartSource as "source" { Start, Cron, Webhook, Agent, Chat }
     ActionStatus = ActionStatus as "action status" {
         PendingReview, AutoApproved, Approved, Rejected, Executed, Failed,
     }
@@ -259,6 +265,7 @@ mod tests {
             AuditOutcome "AUDIT_OUTCOME_",
             TargetKind "TARGET_KIND_",
             TargetEvent "TARGET_EVENT_",
+            Speaker "SPEAKER_",
             FeedbackSource "FEEDBACK_SOURCE_",
             OriginKind "ORIGIN_KIND_",
             BundleArea "BUNDLE_AREA_",

@@ -22,6 +22,7 @@ mod quantile;
 mod read;
 mod report;
 pub(crate) mod tool;
+mod watchers;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -59,7 +60,7 @@ pub(crate) struct Arguments {
     /// Kills of an executor each way, where kills are measured (20).
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     kills: Option<u32>,
-    /// Measures one thing only; the inbox and kills are measured only so.
+    /// Measures one thing only; the inbox, kills and watchers are measured only so.
     #[arg(long, value_enum, value_name = "WHAT")]
     only: Option<Only>,
     /// The call that is gated.
@@ -82,6 +83,8 @@ enum Only {
     Inbox,
     /// How long runs stand still when their executor is killed; six processes only.
     Kills,
+    /// What a thousand watchers of all events cost the gateway.
+    Watchers,
 }
 
 impl Arguments {
@@ -177,6 +180,11 @@ fn measured(processes: &Processes, house: &mut House, arguments: &Arguments) -> 
             let crowd = Crowd::meet(processes, house)?;
             let inbox = inbox::measure(&crowd, house, arguments.paused())?;
             line(house, Found::Inbox(&inbox))
+        }
+        Some(Only::Watchers) => {
+            let crowd = Crowd::meet(processes, house)?;
+            let watchers = watchers::measure(&crowd, house, arguments.quick)?;
+            line(house, Found::Watchers(&watchers))
         }
         Some(Only::Kills) => {
             let kills = kills::measure(processes, house, arguments.kills())?;

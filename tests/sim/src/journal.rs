@@ -1,9 +1,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use sayso_driver::{Append, AppendError, Appended, Budget, LoadError, Loaded};
+use sayso_driver::{
+    Append, AppendError, Appended, Budget, ConversationNow, Conversations, KeyedMessage, LoadError,
+    Loaded,
+};
 use sayso_engine::Watched;
-use sayso_run::{ChildEnd, Digest, Money, Namespace, RunId, Timestamp, WorkerId};
+use sayso_run::{
+    ChildEnd, ConversationId, Digest, Money, Namespace, PrincipalId, RunId, Said, Timestamp,
+    WorkerId,
+};
 use sayso_store::simulated::{self, Away};
 use sayso_store::{RunRef, StoreConfig, Worker};
 
@@ -104,6 +110,32 @@ impl sayso_driver::Journal for Journal {
 
     async fn pause(&self, time: Duration) {
         self.inner.pause(time).await;
+    }
+}
+
+impl Conversations for Journal {
+    async fn conversation(
+        &self,
+        id: &ConversationId,
+    ) -> Result<Option<ConversationNow>, LoadError> {
+        self.inner.conversation(id).await
+    }
+
+    async fn keyed_message(
+        &self,
+        conversation: &ConversationId,
+        sender: &PrincipalId,
+        key: &str,
+    ) -> Result<Option<KeyedMessage>, LoadError> {
+        self.inner.keyed_message(conversation, sender, key).await
+    }
+
+    async fn said(
+        &self,
+        conversation: &ConversationId,
+        limit: usize,
+    ) -> Result<(Vec<Said>, u64), LoadError> {
+        self.inner.said(conversation, limit).await
     }
 }
 

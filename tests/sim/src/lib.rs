@@ -62,6 +62,7 @@ mod policy;
 mod random;
 mod services;
 mod sky;
+mod talks;
 mod trace;
 mod trouble;
 mod worker;

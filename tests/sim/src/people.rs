@@ -22,11 +22,11 @@ pub(crate) const REQUESTER: &str = "alice";
 /// Who else decides and writes.
 const OTHERS: [&str; 2] = ["bob", "carol"];
 
-fn namespace() -> Namespace {
+pub(crate) fn namespace() -> Namespace {
     Namespace::new("default").expect("a plain word is a namespace")
 }
 
-fn principal(name: &str) -> PrincipalId {
+pub(crate) fn principal(name: &str) -> PrincipalId {
     PrincipalId::new(name).expect("a plain word is a principal")
 }
 
@@ -231,6 +231,7 @@ async fn send_once(world: &Arc<World>, run: &RunId, response: Response) {
         reaches_all: true,
         run: run.clone(),
         response: response.clone(),
+        trust: Trust::Trusted,
         redaction: None,
     };
     let key = world.key.clone();
@@ -294,6 +295,7 @@ pub(crate) fn begin(world: &Arc<World>) {
     world
         .kernel
         .spawn(crate::kernel::OUTSIDE, start_runs(Arc::clone(world), runs));
+    crate::talks::begin(world);
     for name in [REQUESTER, REQUESTER, OTHERS[0], OTHERS[0], OTHERS[1]] {
         let acting = act(Arc::clone(world), name);
         world.kernel.spawn(crate::kernel::OUTSIDE, acting);

@@ -1,12 +1,14 @@
 //! Sending: wake-ups and events with an acknowledgement, live messages without.
 //!
-//! Acknowledgements are pipelined: a batch is handed to the client in one go and its answers are
-//! awaited in order, so a batch costs one trip and no task. Within one connection the broker takes
-//! messages in the order sent and a connection breaks off at one point, so what is stored of a
-//! batch is a prefix of it, but for two windows: the connection is replaced between two messages
-//! of one batch, or a stream is made again between two. Then a later event may be stored without
-//! an earlier one. Batches are cut into windows so that a failure does not drag a long tail along.
+//! Acknowledgements are pipelined across lines: a batch is cut into windows, and of a window go out
+//! together the next event of each line, what one thing happened to after the other (`ce-subject`: a
+//! run). **The next event of a line is sent only when the one before it is stored.** Otherwise the
+//! connection could be replaced between the two: the first is lost with it, the second is stored, and
+//! the first comes again behind it. Neither looking at the connection before sending nor the order on
+//! one connection helps, since the client queues what it is given. What is stored of a line is so always
+//! a prefix of it. Batches are cut into windows so that a failure does not drag a long tail along.
 
+use std::collections::HashSet;
 use std::str::FromStr;
 
 use async_nats::{
@@ -21,6 +23,9 @@ use bytes::Bytes;
 
 use super::{Core, is_connected};
 use crate::{BusError, Event, PartlyPublished, WorkKey, subject};
+
+/// The CloudEvents attribute that says what an event is about.
+const LINE: &str = "ce-subject";
 
 /// Events in flight at once, of one caller.
 const WINDOW: usize = 64;
@@ -81,43 +86,58 @@ impl Core {
     }
 
     pub(super) async fn publish_events(&self, events: &[Event]) -> Result<(), PartlyPublished> {
-        let mut acknowledged = 0;
         let mut mending = Mending::default();
-        while acknowledged < events.len() {
-            let rest = &events[acknowledged..];
-            let (done, failure) = self.publish_window(&rest[..rest.len().min(WINDOW)]).await;
-            acknowledged += done;
-            let Some(cause) = failure else { continue };
-            if let Err(cause) = self.mend(cause, &mut mending).await {
-                return Err(PartlyPublished {
-                    acknowledged,
-                    cause,
-                });
+        for (number, window) in events.chunks(WINDOW).enumerate() {
+            let mut stored = vec![false; window.len()];
+            while let Err(cause) = self.publish_window(window, &mut stored).await {
+                if let Err(cause) = self.mend(cause, &mut mending).await {
+                    let first = stored.iter().take_while(|stored| **stored).count();
+                    return Err(PartlyPublished {
+                        acknowledged: number * WINDOW + first,
+                        cause,
+                    });
+                }
             }
         }
         Ok(())
     }
 
-    /// Sends all, awaits all; how many were acknowledged from the first on, and what failed next.
-    async fn publish_window(&self, window: &[Event]) -> (usize, Option<BusError>) {
-        let mut acks = Vec::with_capacity(window.len());
-        let mut failure = None;
-        for event in window {
-            match self.send_event(event).await {
-                Ok(ack) => acks.push(ack),
+    /// Sends what is not stored yet of a window, wave after wave.
+    async fn publish_window(&self, window: &[Event], stored: &mut [bool]) -> Result<(), BusError> {
+        loop {
+            let wave = next_of_each_line(window, stored);
+            if wave.is_empty() {
+                return Ok(());
+            }
+            self.publish_wave(window, &wave, stored).await?;
+        }
+    }
+
+    /// Sends these events at once and awaits all of them; fails with the first failure.
+    async fn publish_wave(
+        &self,
+        window: &[Event],
+        wave: &[usize],
+        stored: &mut [bool],
+    ) -> Result<(), BusError> {
+        let mut sent = Vec::with_capacity(wave.len());
+        let mut outcome = Ok(());
+        for &at in wave {
+            match self.send_event(&window[at]).await {
+                Ok(ack) => sent.push((at, ack)),
                 Err(error) => {
-                    failure = Some(error);
+                    outcome = Err(error);
                     break;
                 }
             }
         }
-        let sent = acks.len();
-        for (done, (ack, event)) in acks.into_iter().zip(window).enumerate() {
-            if let Err(error) = self.acknowledged(&event.subject, ack).await {
-                return (done, Some(error));
+        for (at, ack) in sent {
+            match self.acknowledged(&window[at].subject, ack).await {
+                Ok(()) => stored[at] = true,
+                Err(error) => outcome = outcome.and(Err(error)),
             }
         }
-        (sent, failure)
+        outcome
     }
 
     async fn send_event(&self, event: &Event) -> Result<PublishAckFuture, BusError> {
@@ -185,6 +205,20 @@ impl Core {
             }
         })
     }
+}
+
+/// The first event of each line that is not stored.
+fn next_of_each_line(window: &[Event], stored: &[bool]) -> Vec<usize> {
+    let mut lines = HashSet::with_capacity(window.len());
+    let open = (0..window.len()).filter(|&at| !stored[at]);
+    open.filter(|&at| lines.insert(line(&window[at]))).collect()
+}
+
+/// What the event is one of the happenings of.
+fn line(event: &Event) -> &str {
+    let mut headers = event.headers.iter();
+    let about = headers.find(|(name, _)| name == LINE);
+    about.map_or(event.subject.as_str(), |(_, about)| about)
 }
 
 fn too_large(client: &Client, subject: String, size: usize) -> BusError {

@@ -7,6 +7,7 @@
 
 mod events;
 mod jetstream;
+mod order;
 mod settings;
 mod work;
 mod world;

@@ -148,6 +148,15 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
                     return Ok(Turn::Again);
                 }
             };
+            if effects == [Effect::Complete] && self.session.state().unanswered().is_some() {
+                if self.leave_to_next().await? {
+                    continue;
+                }
+                return Ok(match self.session.lease() {
+                    Lease::Gone => Turn::Moved,
+                    Lease::Free { .. } | Lease::Held { .. } => Turn::Again,
+                });
+            }
             let mut changed = false;
             for effect in effects {
                 changed |= self.begin(effect)?;
@@ -157,6 +166,23 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
             }
             if !changed {
                 return Ok(Turn::Again);
+            }
+        }
+    }
+
+    /// The run has had its cycles and a message of its conversation was not seen: the conversation's next
+    /// run begins with it (S1.9). False if nobody can tell the agent's revision now.
+    async fn leave_to_next(&mut self) -> Result<bool, Stuck> {
+        let trigger = self.session.state().trigger();
+        let (namespace, agent) = (&trigger.namespace, &trigger.agent);
+        match self.driver.policy.current(namespace, agent).await {
+            Ok(current) => {
+                let revision = current.unwrap_or_else(|| trigger.revision.clone());
+                self.session.take(Input::Continue { revision })
+            }
+            Err(error) => {
+                self.rest(&error).await?;
+                Ok(false)
             }
         }
     }

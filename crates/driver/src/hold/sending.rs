@@ -145,7 +145,7 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
             error.type = tracing::field::Empty,
         );
         let lowered = state.trust_lowered_by();
-        if lowered.is_some_and(|lowered| lowered.call == id) {
+        if lowered.is_some_and(|lowered| lowered.call.as_ref() == Some(&id)) {
             span.record("sayso.trust.lowered", state.trust().as_str());
         }
         if self.driver.tells_content {

@@ -5,6 +5,8 @@ mod agents;
 mod approvals;
 mod audit;
 mod budgets;
+mod conversations;
+mod events;
 mod feedback;
 mod groups;
 mod import;
@@ -27,6 +29,8 @@ use sayso_wire::v1::agent_service_server::AgentServiceServer;
 use sayso_wire::v1::approval_service_server::ApprovalServiceServer;
 use sayso_wire::v1::audit_service_server::AuditServiceServer;
 use sayso_wire::v1::budget_service_server::BudgetServiceServer;
+use sayso_wire::v1::conversation_service_server::ConversationServiceServer;
+use sayso_wire::v1::event_service_server::EventServiceServer;
 use sayso_wire::v1::feedback_service_server::FeedbackServiceServer;
 use sayso_wire::v1::group_service_server::GroupServiceServer;
 use sayso_wire::v1::pause_service_server::PauseServiceServer;
@@ -44,9 +48,11 @@ use crate::Shared;
 use crate::auth::{Guarded, Reach, Session};
 
 /// The names of the services, as gRPC health knows them.
-pub(crate) const SERVICES: [&str; 13] = [
+pub(crate) const SERVICES: [&str; 15] = [
     "sayso.v1.RunService",
     "sayso.v1.ApprovalService",
+    "sayso.v1.ConversationService",
+    "sayso.v1.EventService",
     "sayso.v1.AgentService",
     "sayso.v1.RoleService",
     "sayso.v1.PolicyService",
@@ -87,6 +93,8 @@ pub(crate) fn routes(shared: &Arc<Shared>) -> Routes {
     Routes::default()
         .add_service(guarded!(RunServiceServer))
         .add_service(guarded!(ApprovalServiceServer))
+        .add_service(guarded!(ConversationServiceServer))
+        .add_service(guarded!(EventServiceServer))
         .add_service(guarded!(AgentServiceServer))
         .add_service(guarded!(RoleServiceServer))
         .add_service(guarded!(PolicyServiceServer))

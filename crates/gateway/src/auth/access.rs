@@ -5,6 +5,10 @@
 //! | start a run | `submit` | |
 //! | read runs, steps, actions, approvals; watch them; verify | `read`, `approver`, `operator` | `submit` |
 //! | cancel, reply to, retry a run | `operator` | `submit` |
+//! | watch all events | `read`, `approver`, `operator` | |
+//! | begin a conversation | `submit` | |
+//! | read conversations and their messages | `read`, `approver`, `operator` | `submit` |
+//! | say something in a conversation | `operator` | `submit` |
 //! | decide, respond | `approver` | |
 //! | rate a task | `approver`, `operator` | `submit` |
 //! | list agents | `submit`, `read`, `approver`, `operator` | |
@@ -15,8 +19,8 @@
 //! | tokens; change groups; encrypt secrets anew | `admin` | |
 //!
 //! `admin` includes all. `approver` and `operator` include reading, because nobody can decide or
-//! operate what they cannot see. One's own are the runs that one's principal asked for, and their
-//! approvals; what is not one's own is then not there: listed nowhere, and `run.not_found`. Who may decide *which* approval (nobody their own, S6.10) is not a question of scopes
+//! operate what they cannot see. One's own are the runs that one's principal asked for, their
+//! approvals, and the conversations that it began; what is not one's own is then not there: listed nowhere, and `run.not_found`. Who may decide *which* approval (nobody their own, S6.10) is not a question of scopes
 //! and is not answered here, but in the run core.
 
 use sayso_service::error::{Coded, Kind};
@@ -90,6 +94,32 @@ pub const METHODS: &[Access] = &[
     needs("/sayso.v1.ApprovalService/WatchApprovals", READERS, SUBMIT),
     decides("/sayso.v1.ApprovalService/DecideApproval"),
     decides("/sayso.v1.ApprovalService/RespondToRun"),
+    needs(
+        "/sayso.v1.ConversationService/CreateConversation",
+        SUBMIT,
+        Scopes::NONE,
+    ),
+    needs(
+        "/sayso.v1.ConversationService/GetConversation",
+        READERS,
+        SUBMIT,
+    ),
+    needs(
+        "/sayso.v1.ConversationService/ListConversations",
+        READERS,
+        SUBMIT,
+    ),
+    needs(
+        "/sayso.v1.ConversationService/SendMessage",
+        OPERATOR,
+        SUBMIT,
+    ),
+    needs(
+        "/sayso.v1.ConversationService/ListMessages",
+        READERS,
+        SUBMIT,
+    ),
+    needs("/sayso.v1.EventService/WatchEvents", READERS, Scopes::NONE),
     needs("/sayso.v1.AgentService/DeployAgent", OPERATOR, Scopes::NONE),
     needs(
         "/sayso.v1.AgentService/ValidateAgent",

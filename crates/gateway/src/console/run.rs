@@ -259,9 +259,10 @@ pub(super) fn trust(now: v1::Trust, lowered: Option<&v1::TrustLowered>, run: &st
                 @if let Some(lowered) = lowered {
                     ", " (lowered.before().word()) " until "
                     a href=(format!("/runs/{run}#step-{}", lowered.sequence)) {
-                        code { (shown(&lowered.tool)) }
+                        @if lowered.call_id.is_empty() { "a message" } @else { code { (shown(&lowered.tool)) } }
                     }
-                    ", whose result may be an outsider's words"
+                    @if lowered.call_id.is_empty() { ", whose writer is trusted no further" }
+                    @else { ", whose result may be an outsider's words" }
                 }
             }
         }

@@ -111,7 +111,15 @@ fn told(read: Step, step: &v1::RunStep, calls: &Calls) -> Entry {
             1 => html! { "1 tool is on offer." },
             count => html! { (count) " tools are on offer." },
         }),
-        Step::UserMessage(it) => Entry::of(html! { (who) " wrote:" }).prose(it.text),
+        Step::UserMessage(it) => {
+            let sentence = html! {
+                @match &it.outside {
+                    Some(name) => { (shown(name)) ", who is outside, wrote:" }
+                    None => { (who) " wrote:" }
+                }
+            };
+            Entry::of(sentence).prose(it.text)
+        }
         Step::Thinking(it) => Entry::of(html! { (who) " thought:" }).prose(it.text),
         Step::AssistantMessage(it) => {
             let calls = match it.calls {
@@ -182,7 +190,16 @@ fn told(read: Step, step: &v1::RunStep, calls: &Calls) -> Entry {
             Entry::of(html! { (tool(&it.call)) " was sent" (by) "." })
         }
         Step::TrustLowered(it) => Entry::of(html! {
-            "From here on the run is " (it.to.as_str()) ": what " (tool(&it.call)) " returns may be an outsider's words."
+            "From here on the run is " (it.to.as_str()) ": "
+            @match &it.call {
+                Some(call) => { "what " (tool(call)) " returns may be an outsider's words." }
+                None => "the message before was written by somebody who is trusted no further.",
+            }
+        }),
+        Step::Continued(it) => Entry::of(html! {
+            "The conversation goes on in "
+            a href=(format!("/runs/{}", it.run)) { code { (shown(it.run.as_str())) } }
+            ", which begins with the last message."
         }),
         Step::TakenOver(it) => {
             let sentence =

@@ -2,6 +2,7 @@
 
 mod agent;
 mod audit;
+mod conversation;
 mod feedback;
 mod pause;
 mod role;
@@ -9,6 +10,7 @@ mod token;
 
 pub(crate) use agent::{agent, log_entry, revision};
 pub(crate) use audit::entry as audit_entry;
+pub(crate) use conversation::{conversation, message};
 pub(crate) use feedback::{feedback, feedback_summary};
 pub(crate) use pause::pause;
 pub(crate) use role::role;

@@ -28,6 +28,7 @@ pub(super) async fn events(watching: &Watching) -> Infallible {
     let lost = || {
         watching.inner.look.notify_one();
         watching.inner.approvals.tell_everyone_of_loss();
+        watching.inner.news.tell_everyone_of_loss();
     };
     listen("events", subscribe, lost, |event| hear(watching, &event)).await
 }
@@ -84,8 +85,9 @@ fn hear(watching: &Watching, event: &Event) {
     let Some((origin, kind)) = event.subject.rsplit_once('.') else {
         return;
     };
+    let namespace = origin.rsplit('.').nth(1).unwrap_or_default();
+    watching.inner.news.hear(namespace, event);
     if kind.starts_with("approval_") {
-        let namespace = origin.rsplit('.').nth(1).unwrap_or_default();
         return hear_approval(watching, namespace, kind, event);
     }
     let runs = &watching.inner.runs;

@@ -20,6 +20,9 @@
 //! Provisional text has no such safety net and needs none. Where some of it was lost the rest of
 //! that cycle is left out behind a withdrawal; the step that settles the cycle has the whole text.
 //!
+//! Whoever watches all events of a namespace ([`news`]) gets what is heard, and no more: that something
+//! may be missing is told, and the timelines have it.
+//!
 //! Approvals ([`inbox`]) are told by change, and a watcher is sent the approval as it is when it is
 //! read. If changes may have been lost, the watcher gets a new snapshot behind a mark.
 
@@ -28,6 +31,7 @@ mod desk;
 mod feed;
 mod follow;
 mod inbox;
+mod news;
 mod whole;
 
 use std::sync::Arc;
@@ -41,10 +45,12 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) use follow::Position;
 pub(crate) use inbox::Follows;
+pub(crate) use news::Wants;
 
 use asked::Asked;
 use desk::Desk;
 use inbox::Inbox;
+use news::Newsstand;
 
 /// Everything that watchers share.
 #[derive(Clone)]
@@ -57,6 +63,7 @@ struct Inner {
     bus: Arc<dyn Bus>,
     runs: Arc<Desk>,
     approvals: Arc<Inbox>,
+    news: Newsstand,
     asked: Asked,
     /// Asks for a look at the numbers of all watched runs.
     look: Notify,
@@ -72,6 +79,7 @@ impl Watching {
                 bus,
                 runs: Arc::default(),
                 approvals: Arc::default(),
+                news: Newsstand::default(),
                 asked: Asked::default(),
                 look: Notify::new(),
                 look_every,

@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
-use sayso_driver::{AppendError, Decided, Journal, WriteError, Wrote, start, write};
+use sayso_driver::{
+    AppendError, Decided, Journal, NewMessage, WriteError, Wrote, converse, start, write,
+};
 use sayso_herald::{Herald, coded};
 use sayso_run::{
-    AgentName, ChainKey, Digest, IdempotencyKey, Input, Namespace, PrincipalId, Response as Said,
-    RevisionId, RunId, RunState, Source, Start, TaskId, TriggerReceived,
+    AgentName, ChainKey, ConversationId, Digest, IdempotencyKey, Input, Namespace, PrincipalId,
+    Response as Said, RevisionId, RunId, RunState, Source, Start, TaskId, TriggerReceived,
 };
 use sayso_service::error::{Coded, Kind};
 use sayso_store::{Deploy, Store};
@@ -19,8 +21,8 @@ use sayso_wire::internal::scheduler_service_server::{SchedulerService, Scheduler
 use sayso_wire::internal::{
     Caller, CancelRunRequest, CancelRunResponse, DeployRequest, DeployResponse, GetRevisionRequest,
     GetRevisionResponse, GetRoleRequest, GetRoleResponse, Reach, RespondRequest, RespondResponse,
-    RetryRunRequest, RetryRunResponse, StartRunRequest, StartRunResponse, ValidateRequest,
-    ValidateResponse,
+    RetryRunRequest, RetryRunResponse, SendMessageRequest, SendMessageResponse, StartRunRequest,
+    StartRunResponse, ValidateRequest, ValidateResponse,
 };
 use sayso_wire::time::timestamp;
 use sayso_wire::v1;
@@ -116,6 +118,7 @@ impl SchedulerService for Siblings {
             tick: None,
             traceparent: given(request.traceparent),
             parent: None,
+            conversation: None,
         };
         let run = RunId::new(format!("run_{id}")).expect("an id");
         let asked = Start { run, trigger };
@@ -171,6 +174,39 @@ impl SchedulerService for Siblings {
         Ok(Response::new(RetryRunResponse {
             run_status: v1::RunStatus::from(state.status()).into(),
             last_sequence: state.seq(),
+        }))
+    }
+
+    async fn send_message(
+        &self,
+        request: Request<SendMessageRequest>,
+    ) -> Result<Response<SendMessageResponse>, Status> {
+        let request = request.into_inner();
+        let caller = request.caller.expect("a caller");
+        let id = uuid::Uuid::now_v7().simple();
+        let new = NewMessage {
+            conversation: ConversationId::new(&request.conversation_id).map_err(bad)?,
+            namespace: Namespace::new(&caller.namespace).map_err(bad)?,
+            sender: principal(&caller)?,
+            reaches_all: caller.reach() == Reach::Namespace,
+            trust: caller.trust().try_into().map_err(bad)?,
+            outside: given(request.outside_name),
+            text: request.text,
+            key: given(request.idempotency_key),
+            ids: (
+                RunId::new(format!("run_{id}")).expect("an id"),
+                TaskId::new(format!("task_{id}")).expect("an id"),
+            ),
+            revision: RevisionId::new(&request.revision_id).map_err(bad)?,
+            traceparent: given(request.traceparent),
+        };
+        let heard = converse(&self.store, &*self.herald, &self.key, new).await;
+        let heard = heard.map_err(coded)?;
+        Ok(Response::new(SendMessageResponse {
+            run_id: heard.run.to_string(),
+            sequence: heard.seq,
+            started_run: heard.began,
+            already_sent: heard.repeated,
         }))
     }
 }

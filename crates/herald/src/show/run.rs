@@ -42,6 +42,7 @@ pub fn run(row: RunRow) -> v1::Run {
         root_run_id: lineage(|of| of.root_run.to_string()),
         root_task_id: lineage(|of| of.root_task.to_string()),
         imported_from: row.imported_from.map(String::from).unwrap_or_default(),
+        conversation_id: row.conversation.map(String::from).unwrap_or_default(),
         cost: row.cost.map(|cost| cost.to_string()).unwrap_or_default(),
         trust_lowered: None,
     }
@@ -54,7 +55,7 @@ pub fn trust_lowered(step: &StoredStep) -> Option<v1::TrustLowered> {
     match decoded {
         Ok(Step::TrustLowered(lowered)) => Some(v1::TrustLowered {
             sequence: step.seq,
-            call_id: lowered.call.into(),
+            call_id: lowered.call.map(String::from).unwrap_or_default(),
             tool: lowered.tool,
             before: v1::Trust::from(lowered.from).into(),
             after: v1::Trust::from(lowered.to).into(),

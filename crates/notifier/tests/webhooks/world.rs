@@ -83,6 +83,7 @@ impl World {
             tick: None,
             traceparent: None,
             parent: None,
+            conversation: None,
         };
         start(
             &self.store,
@@ -230,6 +231,8 @@ impl World {
             usage: Vec::new(),
             published: None,
             tree: Tree::default(),
+            messages: Vec::new(),
+            talk: None,
             start_key: None,
             tick: None,
             id: Uuid::now_v7(),

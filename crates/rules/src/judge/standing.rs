@@ -59,6 +59,11 @@ impl Standing {
         call.tool.untrusted_output() && self.lower(Trust::Untrusted)
     }
 
+    /// Somebody who is trusted so far has written into the run: it is trusted no further (S5.7).
+    pub fn heard(&mut self, trust: Trust) {
+        self.lower(trust);
+    }
+
     /// A child of this run ended with that trust. True if that lowered the run's own (S5.8).
     pub fn child_ended(&mut self, trust: Trust) -> bool {
         trust == Trust::Untrusted && self.lower(trust)

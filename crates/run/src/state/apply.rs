@@ -5,15 +5,17 @@ use std::collections::BTreeMap;
 
 use thiserror::Error;
 
+use super::converse::heard;
 use super::{Call, Clearance, End, Entry, Finished, Lowered, Outcome, Phase, RunState, Words};
 use crate::actor::Actor;
 use crate::chain::{Head, Recorded};
+use crate::conversation::{SaidKind, Speaker};
 use crate::digest::{CallDigest, Digest, Fingerprint};
 use crate::id::{CallId, PrincipalId, RunId};
 use crate::money::Money;
 use crate::step::{
-    AssistantMessage, Cancelled, Step, ToolCall, ToolResult, ToolStarted, TrustLowered, Usage,
-    UserMessage,
+    AssistantMessage, Cancelled, Step, ToolCall, ToolResult, ToolStarted, TriggerReceived,
+    TrustLowered, Usage, UserMessage,
 };
 use crate::time::Timestamp;
 
@@ -46,7 +48,7 @@ impl RunState {
                 why: "its first step is not number 1".into(),
             });
         }
-        Ok(Self {
+        let mut state = Self {
             run,
             head: first.head(),
             started_at: first.at,
@@ -69,17 +71,27 @@ impl RunState {
             calls: Vec::new(),
             call_index: BTreeMap::new(),
             seen: Vec::new(),
-            unseen: vec![(1, Entry::User(trigger.input.clone()))],
+            unseen: first_entries(trigger),
             thinking: Vec::new(),
             announced: 0,
             goes_on: false,
             keys: BTreeMap::new(),
             trust: trigger.trust,
             trust_lowered: None,
-            secret_read: false,
+            secret_read: trigger
+                .conversation
+                .as_ref()
+                .is_some_and(|it| it.secret_read),
             words: Vec::new(),
+            said: Vec::new(),
+            seen_upto: 0,
             trigger: trigger.clone(),
-        })
+        };
+        let carried = trigger.conversation.as_ref().is_some_and(|it| it.carried);
+        state
+            .said
+            .extend(state.input_said(first.at).filter(|_| !carried));
+        Ok(state)
     }
 
     /// The state after a whole timeline; `None` if there are no steps.
@@ -137,9 +149,14 @@ impl RunState {
                 self.begun = true;
                 self.tools = Some(listed.set.clone());
             }
-            Step::UserMessage(message) => self.user_message(&recorded.actor, message, seq)?,
+            Step::UserMessage(message) => {
+                self.user_message(&recorded.actor, message, (seq, at))?;
+            }
             Step::Thinking(thinking) => self.thinking.push(thinking.clone()),
-            Step::AssistantMessage(message) => self.assistant_message(message)?,
+            Step::AssistantMessage(message) => {
+                self.assistant_message(message)?;
+                self.says(SaidKind::Message, &message.text, seq, at);
+            }
             Step::ToolCall(call) => self.tool_call(call, at)?,
             Step::ToolBlocked(blocked) => self.tool_blocked(blocked, seq, at)?,
             Step::ToolEdited(edited) => self.tool_edited(&recorded.actor, edited, seq)?,
@@ -169,8 +186,11 @@ impl RunState {
             Step::AwaitingInput(asked) => {
                 self.call_in(&asked.call, |phase| matches!(phase, Phase::Proposed))?
                     .phase = Phase::Asked;
+                self.says(SaidKind::Question, &asked.question, seq, at);
             }
+            Step::Continued(_) => {}
             Step::Completion(completion) => {
+                self.says_output(completion.ended_by, &completion.output, seq, at);
                 let end = End::Completed {
                     output: completion.output.clone(),
                     ended_by: completion.ended_by,
@@ -211,7 +231,7 @@ impl RunState {
         &mut self,
         actor: &Actor,
         message: &UserMessage,
-        seq: u64,
+        (seq, at): (u64, Timestamp),
     ) -> Result<(), String> {
         if let (Actor::Principal(by), Some(key)) = (actor, &message.idempotency) {
             self.keys
@@ -225,14 +245,21 @@ impl RunState {
             self.finish(call, outcome, seq)?;
         }
         if let Actor::Principal(by) = actor {
-            self.words.push(Words {
+            let words = Words {
                 seq,
                 by: by.clone(),
                 text: message.text.clone(),
-            });
+                outside: message.outside.is_some(),
+                trust: message.trust,
+            };
+            self.hears(&words, message, at);
+            self.words.push(words);
         }
         if message.answers.is_empty() {
-            let entry = Entry::User(message.text.clone());
+            let entry = Entry::User(match &message.outside {
+                Some(name) => heard(&Speaker::Outside(name.clone()), &message.text, 0),
+                None => message.text.clone(),
+            });
             self.unseen.push((seq, entry));
         }
         self.goes_on = true;
@@ -306,6 +333,7 @@ impl RunState {
             thinking: std::mem::take(&mut self.thinking),
             calls: Vec::new(),
         });
+        self.seen_upto = message.seen;
         self.announced = message.calls;
         self.cycles = message.cycle;
         self.measured = Some(message.usage);
@@ -396,8 +424,10 @@ impl RunState {
         if step.to >= self.trust {
             return Err("trust is only ever lowered".into());
         }
-        if self.call(&step.call).is_none() {
-            return Err(format!("trust was lowered by the unknown {}", step.call));
+        if let Some(call) = &step.call
+            && self.call(call).is_none()
+        {
+            return Err(format!("trust was lowered by the unknown {call}"));
         }
         self.trust = step.to;
         self.trust_lowered = Some(Lowered {
@@ -460,6 +490,29 @@ impl RunState {
             Err(format!("{id} is in another phase"))
         }
     }
+}
+
+/// What the model is shown first: what was said in the conversation before, and what is asked now.
+fn first_entries(trigger: &TriggerReceived) -> Vec<(u64, Entry)> {
+    let Some(conversation) = &trigger.conversation else {
+        return vec![(1, Entry::User(trigger.input.clone()))];
+    };
+    let left_out = (conversation.left_out > 0).then(|| {
+        let count = conversation.left_out;
+        Entry::User(format!(
+            "[note] {count} earlier messages of this conversation are left out"
+        ))
+    });
+    let earlier = conversation.earlier.iter().map(|said| {
+        let text = heard(&said.by, &said.text, said.cut_bytes);
+        match said.by {
+            Speaker::Agent(_) => Entry::Agent(text),
+            Speaker::Person(_) | Speaker::Outside(_) => Entry::User(text),
+        }
+    });
+    let input = Entry::User(heard(&conversation.by, &trigger.input, 0));
+    let entries = left_out.into_iter().chain(earlier).chain([input]);
+    entries.map(|entry| (1, entry)).collect()
 }
 
 pub(super) fn person(actor: &Actor) -> Option<PrincipalId> {

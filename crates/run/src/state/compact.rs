@@ -75,13 +75,17 @@ impl RunState {
             }
             let of_turn = match entry {
                 Entry::Assistant { .. } => turn,
-                Entry::User(_) | Entry::LateResult(_) | Entry::UnknownOutcome(_) => turn + 1,
+                Entry::User(_)
+                | Entry::Agent(_)
+                | Entry::LateResult(_)
+                | Entry::UnknownOutcome(_) => turn + 1,
             };
             if of_turn > upto {
                 break;
             }
             match entry {
                 Entry::User(said) => add("Person", said),
+                Entry::Agent(said) => add("Agent", said),
                 _ if of_turn <= self.briefed_upto() => {}
                 Entry::LateResult(id) | Entry::UnknownOutcome(id) => {
                     if let Some(call) = self.call(id) {

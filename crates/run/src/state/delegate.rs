@@ -1,6 +1,7 @@
 //! Runs that this one started, as its state knows them (S3.6).
 
 use super::{Call, Child, Clearance, Outcome, Phase, RunState};
+use crate::conversation::Speaker;
 use crate::step::{
     ChildFinished, ChildStarted, EndedBy, Parent, Source, ToolOutcome, TriggerReceived,
 };
@@ -30,7 +31,8 @@ impl RunState {
     pub fn principal_words(&self) -> Vec<String> {
         let mut words = self.task_words();
         let principal = &self.trigger.principal;
-        let later = self.words.iter().filter(|words| words.by == *principal);
+        let later = self.words.iter();
+        let later = later.filter(|words| words.by == *principal && !words.outside);
         words.extend(later.map(|words| words.text.clone()));
         words
     }
@@ -41,8 +43,22 @@ impl RunState {
             // What a schedule asks was written by whoever stands behind it.
             (Source::Start | Source::Cron, _) => vec![self.trigger.input.clone()],
             (Source::Agent, Some(parent)) => parent.words.clone(),
+            (Source::Chat, _) => self.chat_words(),
             (Source::Webhook, _) | (Source::Agent, None) => Vec::new(),
         }
+    }
+
+    /// What the principal had said in the conversation by then, as far as it is whole: half a word
+    /// would vouch for what was never said.
+    fn chat_words(&self) -> Vec<String> {
+        let Some(conversation) = &self.trigger.conversation else {
+            return Vec::new();
+        };
+        let own = |by: &Speaker| *by == Speaker::Person(self.trigger.principal.clone());
+        let earlier = conversation.earlier.iter();
+        let earlier = earlier.filter(|said| own(&said.by) && said.cut_bytes == 0);
+        let input = own(&conversation.by).then(|| self.trigger.input.clone());
+        earlier.map(|said| said.text.clone()).chain(input).collect()
     }
 
     /// The trigger of a run that this one starts.
@@ -75,6 +91,7 @@ impl RunState {
                 depth: self.depth() + 1,
                 words: self.principal_words(),
             })),
+            conversation: None,
         }
     }
 

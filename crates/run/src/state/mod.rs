@@ -20,6 +20,7 @@ mod apply;
 mod approving;
 mod call;
 mod compact;
+mod converse;
 mod decide;
 mod delegate;
 mod next;
@@ -29,6 +30,7 @@ use std::collections::BTreeMap;
 
 use crate::actor::Actor;
 use crate::chain::Head;
+use crate::conversation::Said;
 use crate::id::{ApprovalId, CallId, PrincipalId, RunId, ToolSetId, WorkerId};
 use crate::limits;
 use crate::money::Money;
@@ -43,7 +45,7 @@ pub use compact::Brief;
 pub(crate) use compact::SMALL_RESULT;
 pub use decide::{
     Answer, Ballot, ChildEnd, Decision, DecisionItem, Edit, Input, Judgement, ModelFailure,
-    NewChild, Proposed, Response, Ruling, Start, Summarised, Target, ToolOutput,
+    NewChild, Proposed, Response, Ruling, Saying, Start, Summarised, Target, ToolOutput,
 };
 pub use next::{Effect, Next, WaitFor};
 pub use refusal::Refusal;
@@ -124,6 +126,8 @@ pub(crate) enum End {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Entry {
     User(String),
+    /// What an agent said in the conversation before the run began.
+    Agent(String),
     Assistant {
         text: String,
         model: String,
@@ -144,13 +148,17 @@ pub struct Words {
     pub by: PrincipalId,
     /// The words.
     pub text: String,
+    /// Whether somebody outside wrote them, and whoever sent them only passed them on.
+    pub outside: bool,
+    /// How far whoever wrote them is trusted, where that is known.
+    pub trust: Option<Trust>,
 }
 
 /// What lowered a run's trust.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lowered {
-    /// The call.
-    pub call: CallId,
+    /// The call; none if a message did.
+    pub call: Option<CallId>,
     /// Sequence number of the step.
     pub seq: u64,
 }
@@ -202,6 +210,10 @@ pub struct RunState {
     pub(crate) trust_lowered: Option<Lowered>,
     pub(crate) secret_read: bool,
     pub(crate) words: Vec<Words>,
+    /// What was said in it, if it belongs to a conversation.
+    pub(crate) said: Vec<Said>,
+    /// Sequence number up to which the model has seen the timeline.
+    pub(crate) seen_upto: u64,
     /// Requests that carried a key, by principal and key.
     pub(crate) keys: BTreeMap<(String, String), IdempotencyKey>,
 }

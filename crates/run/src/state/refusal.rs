@@ -2,7 +2,7 @@ use thiserror::Error;
 
 use super::Status;
 use super::call::ApprovalOutcome;
-use crate::id::{ApprovalId, CallId, RunId};
+use crate::id::{ApprovalId, CallId, ConversationId, RunId};
 use crate::limits;
 use crate::time::Timestamp;
 
@@ -24,6 +24,9 @@ pub enum Refusal {
     /// Another run waits for it, or has waited for it: that one is retried (S3.6).
     #[error("the run {0} started this one; retry that one")]
     IsChild(RunId),
+    /// The conversation has gone on without the run (S1.9).
+    #[error("the conversation {0} has gone on since this run failed; say it there again")]
+    MovedOn(ConversationId),
     /// The run has no such approval or call.
     #[error("the run has no such approval or call: {0}")]
     UnknownTarget(String),
@@ -107,6 +110,7 @@ impl Refusal {
             Refusal::NotFailed(_) => "run.not_failed",
             Refusal::RetriesUsedUp => "run.retries_used_up",
             Refusal::IsChild(_) => "run.is_child",
+            Refusal::MovedOn(_) => "conversation.moved_on",
             Refusal::UnknownTarget(_) => "approval.not_found",
             Refusal::AlreadyDecided { .. } => "approval.already_decided",
             Refusal::Expired { .. } => "approval.expired",

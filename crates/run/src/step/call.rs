@@ -70,9 +70,12 @@ pub struct Marks {
 /// The run is trusted less from here on (S5.7, S5.8).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TrustLowered {
-    /// The call whose result may be an outsider's words.
-    pub call: CallId,
-    /// Its tool as registered.
+    /// The call whose result may be an outsider's words; none if the message before it is what lowers
+    /// the trust.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call: Option<CallId>,
+    /// Its tool as registered; empty without a call.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub tool: String,
     /// How far the run was trusted.
     pub from: Trust,

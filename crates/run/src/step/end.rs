@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::answer::Usage;
 use super::start::IdempotencyKey;
 use crate::failure::FailureCode;
-use crate::id::CallId;
+use crate::id::{CallId, RevisionId, RunId, TaskId};
 
 /// What ended a run (S1.7).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,6 +37,21 @@ impl EndedBy {
             EndedBy::Cancelled => "cancelled",
         }
     }
+}
+
+/// The run ends before its model has seen a message of its conversation: the next run begins with it,
+/// in the same append (S1.9, S4.1).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Continued {
+    /// The next run.
+    pub run: RunId,
+    /// Its task.
+    pub task: TaskId,
+    /// The agent's revision now.
+    pub revision: RevisionId,
+    /// Sequence number of the message that the next run begins with: the last one that the model has
+    /// not seen. Those before it are part of what it begins with, too.
+    pub message: u64,
 }
 
 /// The run is complete.

@@ -19,7 +19,7 @@ pub use call::{
     ChildFinished, ChildStarted, Marks, RepeatLoop, TakenOver, ToolCall, ToolOutcome, ToolResult,
     ToolStarted, TrustLowered,
 };
-pub use end::{Cancelled, Completion, EndedBy, Failed, Retried};
+pub use end::{Cancelled, Completion, Continued, EndedBy, Failed, Retried};
 pub use review::{
     AwaitingApproval, AwaitingInput, DenyCause, Escalated, SummaryWritten, ToolApproved,
     ToolBlocked, ToolDenied, ToolEdited, Verdict, VoteCast,
@@ -130,6 +130,7 @@ steps! {
     Compaction(Compaction) = "compaction" v 1,
     ModelFailover(ModelFailover) = "model_failover" v 1,
     SpendingCap(SpendingCap) = "spending_cap" v 1,
+    Continued(Continued) = "continued" v 1,
     Completion(Completion) = "completion" v 1,
     Failed(Failed) = "error" v 1,
     RetryScheduled(RetryScheduled) = "retry_scheduled" v 1,

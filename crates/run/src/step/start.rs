@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::conversation::Conversation;
 use crate::digest::Digest;
 use crate::id::{AgentName, CallId, Namespace, PrincipalId, RevisionId, RunId, TaskId, ToolSetId};
 use crate::time::Timestamp;
@@ -41,6 +42,8 @@ pub enum Source {
     Webhook,
     /// Another agent's call of `start_agent` (S3.6).
     Agent,
+    /// A message of a conversation (S9.1).
+    Chat,
 }
 
 impl Source {
@@ -51,6 +54,7 @@ impl Source {
             Source::Cron => "cron",
             Source::Webhook => "webhook",
             Source::Agent => "agent",
+            Source::Chat => "chat",
         }
     }
 }
@@ -108,6 +112,9 @@ pub struct TriggerReceived {
     /// Whose child the run is, if an agent started it (S3.6).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<Box<Parent>>,
+    /// The conversation that the run belongs to, if a message of one started it (S9.1).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub conversation: Option<Box<Conversation>>,
 }
 
 /// Where a run that another agent started stands in the tree of delegation (S3.6).
@@ -153,4 +160,11 @@ pub struct UserMessage {
     /// The key of the request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idempotency: Option<IdempotencyKey>,
+    /// How far whoever wrote it is trusted, where that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trust: Option<Trust>,
+    /// Who wrote it, if somebody outside did and the actor only passes it on: such words vouch for
+    /// nothing (S5.9).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outside: Option<String>,
 }

@@ -114,7 +114,7 @@ impl World {
                 let Step::TrustLowered(lowered) = &step.step else {
                     panic!("{call} was sent and trust stays {trust:?}");
                 };
-                assert_eq!((&lowered.call, lowered.from), (call, trust));
+                assert_eq!((lowered.call.as_ref(), lowered.from), (Some(call), trust));
                 assert!(lowered.to < trust, "trust never rises");
                 trust = lowered.to;
             }

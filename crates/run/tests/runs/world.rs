@@ -46,6 +46,7 @@ impl World {
             tick: None,
             traceparent: None,
             parent: None,
+            conversation: None,
         };
         let (actor, step) = Start {
             run: run.clone(),

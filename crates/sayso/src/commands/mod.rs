@@ -3,9 +3,12 @@
 mod agents;
 mod approvals;
 mod budget;
+mod chat;
+mod conversations;
 mod decide;
 mod deploy;
 mod doctor;
+mod events;
 mod export;
 mod feedback;
 mod groups;
@@ -73,6 +76,9 @@ pub(crate) async fn run(cli: Cli, output: Output) -> Result<Exit, Failure> {
         Command::Approve(args) => decide::run(&context, decide::Which::Approve, args).await,
         Command::Deny(args) => decide::run(&context, decide::Which::Deny, args).await,
         Command::Token(command) => tokens::run(&context, command).await,
+        Command::Events(command) => events::run(&context, command).await,
+        Command::Chat(args) => chat::run(&context, args).await,
+        Command::Conversations(command) => conversations::run(&context, command).await,
         Command::Logs(args) => logs::run(&context, &args).await,
         Command::Agents(command) => agents::run(&context, command).await,
         Command::Budget(command) => budget::run(&context, command).await,

@@ -163,6 +163,14 @@ pub(crate) fn details(run: &v1::Run, output: &Output) -> String {
 
 /// What lowered a run's trust (S5.8).
 pub(crate) fn trust_lowered(lowered: &v1::TrustLowered) -> String {
+    if lowered.call_id.is_empty() {
+        return format!(
+            "{} until a message (step {}), whose writer is trusted no further; {} since",
+            lowered.before().word(),
+            lowered.sequence,
+            lowered.after().word()
+        );
+    }
     format!(
         "{} until {} ({}, step {}), whose result may be an outsider's words; {} since",
         lowered.before().word(),

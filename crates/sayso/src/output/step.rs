@@ -135,10 +135,23 @@ impl Teller {
             Step::ToolStarted(started) => self.started(&started),
             Step::TrustLowered(lowered) => said(
                 Some(Tone::Strong),
+                match &lowered.call {
+                    Some(call) => format!(
+                        "the run is {} from here on: what {} returns may be an outsider's words",
+                        lowered.to.as_str(),
+                        self.call(call)
+                    ),
+                    None => format!(
+                        "the run is {} from here on, as whoever wrote the message",
+                        lowered.to.as_str()
+                    ),
+                },
+            ),
+            Step::Continued(next) => said(
+                None,
                 format!(
-                    "the run is {} from here on: what {} returns may be an outsider's words",
-                    lowered.to.as_str(),
-                    self.call(&lowered.call)
+                    "the conversation goes on in {}, which begins with the last message",
+                    visible::line(next.run.as_str())
                 ),
             ),
             Step::TakenOver(taken) => said(

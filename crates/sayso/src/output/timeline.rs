@@ -158,6 +158,7 @@ fn answer(step: &v1::RunStep) -> Option<String> {
         | Step::ToolDenied(_)
         | Step::ToolStarted(_)
         | Step::TrustLowered(_)
+        | Step::Continued(_)
         | Step::TakenOver(_)
         | Step::ToolResult(_)
         | Step::RepeatLoop(_)

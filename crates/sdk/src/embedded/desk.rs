@@ -16,7 +16,7 @@ use sayso_engine::{Asked, Ballots, respond};
 use sayso_herald::{coded, show};
 use sayso_run::{
     ApprovalId, Ballot, ChainKey, DecisionItem, Namespace, OpenVote, PrincipalId, Refusal,
-    Response, Target,
+    Response, Target, Trust,
 };
 use sayso_store::{
     ApprovalFilter, DatabaseError, ListError, LogLevel, NewLogEntry, PageRequest, Store,
@@ -203,6 +203,7 @@ impl Desk {
                 idempotency: None,
                 ballot: Ballot::default(),
             },
+            trust: Trust::Trusted,
             redaction: None,
         };
         let salt = salt()?;

@@ -1,7 +1,7 @@
 //! What people do with runs, beside starting them and deciding what they hold.
 
 use sayso_engine::{Asked, Asker, cancel, respond, retry};
-use sayso_run::{Ballot, Response, RunId};
+use sayso_run::{Ballot, Response, RunId, Trust};
 
 use super::Agent;
 use super::agent::{Inner, principal, unwritten};
@@ -34,6 +34,7 @@ impl Agent {
                 idempotency: None,
                 ballot: Ballot::default(),
             },
+            trust: Trust::Trusted,
             redaction: None,
         };
         let answering = respond(

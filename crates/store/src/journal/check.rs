@@ -38,10 +38,16 @@ pub(super) fn check(append: &Append) -> Result<(), AppendError> {
         }
     }
     for child in &append.tree.children {
-        let begun = trigger_of(&child.first).and_then(|trigger| trigger.parent.as_deref());
-        if begun.is_none_or(|parent| parent.run != append.run) {
+        let begun = trigger_of(&child.first);
+        let of_parent = begun.and_then(|trigger| trigger.parent.as_deref());
+        let carries_on = begun.and_then(|trigger| trigger.conversation.as_deref());
+        let is_child = of_parent.is_some_and(|parent| parent.run == append.run);
+        let is_next = carries_on.is_some_and(|conversation| {
+            conversation.carried && append.row.conversation.as_ref() == Some(&conversation.id)
+        });
+        if !is_child && !is_next {
             return refuse(format!(
-                "{} does not begin as a child of {}",
+                "{} begins neither as a child of {} nor after it",
                 child.row.run, append.run
             ));
         }
@@ -111,6 +117,10 @@ fn field_with_nul(append: &Append) -> Option<&'static str> {
         .feedback
         .iter()
         .map(|feedback| ("a note", feedback.note.as_deref()));
+    let messages = append
+        .messages
+        .iter()
+        .map(|message| ("a message", Some(message.said.text.as_str())));
     let deliveries = append.deliveries.iter().flat_map(|delivery| {
         let to = recipient(&delivery.to);
         [
@@ -127,6 +137,7 @@ fn field_with_nul(append: &Append) -> Option<&'static str> {
         .chain(approvals)
         .chain(feedback)
         .chain(deliveries)
+        .chain(messages)
         .find(|(_, text)| text.is_some_and(|text| text.as_bytes().contains(&0)))
         .map(|(name, _)| name)
 }

@@ -21,6 +21,7 @@ use crate::open::SQLITE_BUSY;
 use crate::record::time;
 
 mod rows;
+mod talk;
 mod tree;
 
 pub(crate) struct SqliteTarget {
@@ -110,6 +111,11 @@ impl SqliteTarget {
     }
 
     fn write_one(&self, connection: &Connection, append: &Append) -> rusqlite::Result<Option<u64>> {
+        if let Some(talk) = &append.talk
+            && !talk::take(connection, talk, &append.run)?
+        {
+            return Ok(None);
+        }
         let epoch = if append.expected == 0 {
             self.start(connection, append)?
         } else {
@@ -121,6 +127,7 @@ impl SqliteTarget {
         rows::upsert_approvals(connection, append)?;
         rows::insert_feedback(connection, append)?;
         rows::insert_deliveries(connection, append)?;
+        talk::insert_messages(connection, append)?;
         rows::add_usage(connection, append)?;
         tree::change(connection, append)?;
         Ok(Some(epoch.unsigned_abs()))
@@ -191,6 +198,7 @@ impl SqliteTarget {
                 claimed.then_some(append.id.as_bytes().as_slice()),
                 time(append.ready_at),
                 published(append),
+                row.conversation.as_ref().map(|it| it.as_str()),
             ])?;
         Ok(Some(epoch))
     }

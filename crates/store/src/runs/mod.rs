@@ -54,7 +54,7 @@ impl Store {
 const RUN: &str = "SELECT r.id, r.task, r.namespace, r.agent, r.revision, r.principal, r.trust, \
     t.input, t.source, t.trigger_name, r.imported_from, r.status, r.seq, r.ended_by, r.output, r.error_code, r.error_message, r.cycles, \
     r.retries, r.tokens_input, r.tokens_cached, r.tokens_output, r.cost, r.currency, r.created_at, r.updated_at, \
-    r.ended_at, r.expires_at, r.open_calls, r.parent, r.root, t.parent AS parent_task, \
+    r.ended_at, r.expires_at, r.open_calls, r.conversation, r.parent, r.root, t.parent AS parent_task, \
     t.root AS root_task FROM runs r JOIN tasks t ON t.id = r.task \
     WHERE";
 
@@ -177,6 +177,7 @@ struct RunRecord {
     ended_at: Option<i64>,
     expires_at: Option<i64>,
     open_calls: i64,
+    conversation: Option<String>,
     parent: Option<String>,
     root: Option<String>,
     parent_task: Option<String>,
@@ -213,6 +214,7 @@ impl RunRecord {
                 }
                 _ => None,
             },
+            conversation: self.conversation.map(name).transpose()?,
             status: status(&self.status)?,
             seq: count(self.seq)?,
             ended_by: self.ended_by.as_deref().map(word).transpose()?,

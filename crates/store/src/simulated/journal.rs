@@ -2,8 +2,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
-use sayso_driver::{Append, AppendError, Appended, LoadError, Loaded};
-use sayso_run::{ChildEnd, RunId, RunState, Timestamp, WorkerId};
+use sayso_driver::{
+    Append, AppendError, Appended, ConversationNow, Conversations, KeyedMessage, LoadError, Loaded,
+};
+use sayso_run::{
+    ChildEnd, ConversationId, PrincipalId, RunId, RunState, Said, Timestamp, WorkerId,
+};
 use thiserror::Error;
 
 use super::tables::{Disk, Tables, before};
@@ -311,5 +315,41 @@ impl sayso_driver::Journal for Journal {
 
     async fn pause(&self, time: Duration) {
         self.weather.pause(time).await;
+    }
+}
+
+impl Conversations for Journal {
+    async fn conversation(
+        &self,
+        id: &ConversationId,
+    ) -> Result<Option<ConversationNow>, LoadError> {
+        let asked = self.ask().await;
+        asked.map_err(|Away(why)| LoadError::Unavailable(why))?;
+        Ok(self
+            .disk
+            .look(|tables| tables.conversations.get(id).cloned()))
+    }
+
+    async fn keyed_message(
+        &self,
+        conversation: &ConversationId,
+        sender: &PrincipalId,
+        key: &str,
+    ) -> Result<Option<KeyedMessage>, LoadError> {
+        let asked = self.ask().await;
+        asked.map_err(|Away(why)| LoadError::Unavailable(why))?;
+        Ok(self
+            .disk
+            .look(|tables| tables.keyed(conversation, sender, key)))
+    }
+
+    async fn said(
+        &self,
+        conversation: &ConversationId,
+        limit: usize,
+    ) -> Result<(Vec<Said>, u64), LoadError> {
+        let asked = self.ask().await;
+        asked.map_err(|Away(why)| LoadError::Unavailable(why))?;
+        Ok(self.disk.look(|tables| tables.newest(conversation, limit)))
     }
 }

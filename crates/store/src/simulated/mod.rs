@@ -8,6 +8,7 @@
 //!
 //! It keeps the contract of the store: its journal's suite runs over this database too.
 
+mod conversations;
 mod journal;
 mod tables;
 mod target;

@@ -3,12 +3,13 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use sayso_driver::{
-    ActionRow, Append, ApprovalRow, ApprovalStatus, DeliveryRow, FeedbackRow, LeaseChange,
-    LeaseRow, RunRow, Written,
+    ActionRow, Append, ApprovalRow, ApprovalStatus, ConversationNow, DeliveryRow, FeedbackRow,
+    LeaseChange, LeaseRow, MessageRow, RunRow, Written,
 };
 use sayso_run::hooks::{Fault, planted};
 use sayso_run::{
-    ApprovalId, CallId, ChildEnd, Money, Namespace, PrincipalId, RunId, Status, Timestamp, WorkerId,
+    ApprovalId, CallId, ChildEnd, ConversationId, Money, Namespace, PrincipalId, RunId, Status,
+    Timestamp, WorkerId,
 };
 use uuid::Uuid;
 
@@ -91,6 +92,10 @@ pub struct Tables {
     pub feedback: BTreeMap<ApprovalId, FeedbackRow>,
     /// Ends of children that wait to be taken, and by whom.
     pub child_ends: BTreeMap<RunId, RunId>,
+    /// Conversations.
+    pub conversations: BTreeMap<ConversationId, ConversationNow>,
+    /// Their messages, in order.
+    pub messages: Vec<MessageRow>,
     /// Notifications.
     pub deliveries: BTreeMap<String, DeliveryRow>,
     /// What the answers of models cost so far, in millionths.
@@ -222,6 +227,9 @@ impl Tables {
 
     /// The conditions of an append: what stands in the `WHERE` of the real statements.
     fn fits(&self, append: &Append, now: Timestamp) -> bool {
+        if !self.talk_fits(append) {
+            return false;
+        }
         let in_time = append.not_after.is_none_or(|deadline| deadline > now);
         let Some(run) = self.runs.get(&append.run) else {
             let key = key_of(append);
@@ -265,6 +273,7 @@ impl Tables {
             stored.or_insert_with(|| row.clone());
         }
         self.change_tree(append, now);
+        self.change_conversations(append);
         let new = !self.runs.contains_key(id);
         let run = self.runs.entry(id.clone());
         let run = run.or_insert_with(|| Run::untouched(row));

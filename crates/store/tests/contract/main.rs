@@ -17,6 +17,7 @@ mod timeline;
 mod appends;
 mod audit;
 mod contention;
+mod conversations;
 mod delegation;
 mod heartbeat;
 mod integrity;

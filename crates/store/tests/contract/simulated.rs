@@ -5,16 +5,19 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use futures::future::BoxFuture;
 use sayso_driver::{
-    ActionRow, Append, AppendError, Appended, ApprovalRow, ApprovalStatus, LoadError, Loaded,
-    RunRow,
+    ActionRow, Append, AppendError, Appended, ApprovalRow, ApprovalStatus, ConversationNow,
+    KeyedMessage, LoadError, Loaded, RunRow,
 };
-use sayso_run::{ApprovalId, ChildEnd, RunId, StoredLink, Timestamp, WorkerId, verify};
+use sayso_run::{
+    AgentName, ApprovalId, ChildEnd, ConversationId, PrincipalId, RunId, Said, StoredLink,
+    Timestamp, WorkerId, verify,
+};
 use sayso_store::hooks::{Hook, Then, Window};
 use sayso_store::simulated::{After, Before, Calm, Disk, Journal, Later, Weather};
 use sayso_store::{RunRef, StoreConfig, Worker};
 
 use crate::subject::{Ledger, Stored, Subject};
-use crate::timeline::keys;
+use crate::timeline::{alice, keys, namespace};
 
 pub(crate) struct SimulatedDatabase(Disk);
 
@@ -129,8 +132,45 @@ impl sayso_driver::Journal for SimulatedStore {
     }
 }
 
+impl sayso_driver::Conversations for SimulatedStore {
+    async fn conversation(
+        &self,
+        id: &ConversationId,
+    ) -> Result<Option<ConversationNow>, LoadError> {
+        sayso_driver::Conversations::conversation(&self.journal, id).await
+    }
+
+    async fn keyed_message(
+        &self,
+        conversation: &ConversationId,
+        sender: &PrincipalId,
+        key: &str,
+    ) -> Result<Option<KeyedMessage>, LoadError> {
+        self.journal.keyed_message(conversation, sender, key).await
+    }
+
+    async fn said(
+        &self,
+        conversation: &ConversationId,
+        limit: usize,
+    ) -> Result<(Vec<Said>, u64), LoadError> {
+        self.journal.said(conversation, limit).await
+    }
+}
+
 impl Ledger for SimulatedStore {
     async fn close(&self) {}
+
+    async fn talk(&self, id: &ConversationId) {
+        let now = ConversationNow {
+            namespace: namespace(),
+            agent: AgentName::new("support-desk").unwrap(),
+            created_by: alice(),
+            last: None,
+            moves: 0,
+        };
+        self.journal.disk().converse(id.clone(), now);
+    }
 
     async fn register(&self, name: &str) -> WorkerId {
         self.journal.register(name).await.unwrap().unwrap()

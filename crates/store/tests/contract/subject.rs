@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use sayso_driver::{ActionRow, ApprovalRow, Journal, RunRow};
-use sayso_run::{ApprovalId, RunId, WorkerId};
+use sayso_driver::{ActionRow, ApprovalRow, Conversations, RunRow};
+use sayso_run::{AgentName, ApprovalId, ConversationId, RunId, WorkerId};
 use sayso_store::hooks::{Then, Window};
 use sayso_store::testing::TestDatabase;
-use sayso_store::{FeedbackFilter, Kind, PageRequest, RunRef, Store, Worker};
+use sayso_store::{FeedbackFilter, Kind, NewConversation, PageRequest, RunRef, Store, Worker};
 
-use crate::timeline::{keys, namespace};
+use crate::timeline::{alice, keys, namespace};
 
 /// A database that several processes may open.
 pub(crate) trait Subject {
@@ -29,8 +29,10 @@ pub(crate) struct Stored {
 }
 
 /// The journal with the tables beside it.
-pub(crate) trait Ledger: Journal + Clone {
+pub(crate) trait Ledger: Conversations + Clone {
     async fn close(&self);
+    /// Makes a conversation of `alice` with the agent of all timelines.
+    async fn talk(&self, id: &ConversationId);
     async fn register(&self, name: &str) -> WorkerId;
     /// Whether it is still alive.
     async fn renew(&self, worker: &WorkerId) -> Option<()>;
@@ -77,6 +79,19 @@ impl Subject for TestDatabase {
 impl Ledger for Store {
     async fn close(&self) {
         Store::close(self).await;
+    }
+
+    async fn talk(&self, id: &ConversationId) {
+        let new = NewConversation {
+            id: id.clone(),
+            namespace: namespace(),
+            agent: AgentName::new("support-desk").unwrap(),
+            channel: "portal",
+            title: String::new(),
+            created_by: alice(),
+            key: None,
+        };
+        assert!(self.conversations().create(&new).await.unwrap().1);
     }
 
     async fn register(&self, name: &str) -> WorkerId {

@@ -37,6 +37,8 @@ pub(crate) fn message(text: &str) -> Step {
         text: text.into(),
         answers: Vec::new(),
         idempotency: None,
+        trust: None,
+        outside: None,
     })
 }
 
@@ -64,6 +66,7 @@ impl Timeline {
                 source: Source::Start,
                 trigger: None,
                 imported_from: None,
+                conversation: None,
                 lineage: None,
                 input: format!("Do {name}."),
                 status: Status::Pending,
@@ -104,6 +107,7 @@ impl Timeline {
             trigger: None,
             tick: None,
             parent: None,
+            conversation: None,
             traceparent: Some("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".into()),
         });
         let mut append = self.next(at, LeaseChange::None, vec![trigger]);
@@ -158,6 +162,8 @@ impl Timeline {
             usage: Vec::new(),
             published: None,
             tree: Tree::default(),
+            messages: Vec::new(),
+            talk: None,
             start_key: None,
             tick: None,
             id: Uuid::now_v7(),

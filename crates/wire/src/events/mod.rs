@@ -25,6 +25,7 @@
 //! Bytes are written straight into the buffer that is sent: this is done for every step of every
 //! run.
 
+mod catalogue;
 mod live;
 mod read;
 mod write;
@@ -37,8 +38,9 @@ use sayso_run::{
 use crate::step::StepView;
 use crate::subjects;
 
+pub use catalogue::catalogue;
 pub use live::{BadLive, Live};
-pub use read::{ApprovalNews, BadEvent, StepNews, Told, read_approval, read_step};
+pub use read::{ApprovalNews, BadEvent, StepNews, Told, read_any, read_approval, read_step};
 
 /// The largest body of an event, in bytes.
 pub const MAX_BODY: usize = 512 * 1024;
@@ -113,6 +115,9 @@ impl ApprovalChange {
             Step::ToolBlocked(ToolBlocked { approval, .. }) => {
                 Some((approval, ApprovalChange::Requested))
             }
+            Step::Escalated(Escalated { approval, .. }) => {
+                Some((approval, ApprovalChange::Escalated))
+            }
             Step::ToolApproved(ToolApproved { approval, .. }) => {
                 Some((approval, ApprovalChange::Decided))
             }
@@ -121,9 +126,6 @@ impl ApprovalChange {
                 cause,
                 ..
             }) => Some((approval, ApprovalChange::by(*cause))),
-            Step::Escalated(Escalated { approval, .. }) => {
-                Some((approval, ApprovalChange::Escalated))
-            }
             Step::ToolEdited(ToolEdited { approval, .. })
             | Step::VoteCast(VoteCast { approval, .. })
             | Step::SummaryWritten(SummaryWritten { approval, .. }) => {
@@ -139,6 +141,7 @@ impl ApprovalChange {
             | Step::AwaitingApproval(_)
             | Step::ToolStarted(_)
             | Step::TrustLowered(_)
+            | Step::Continued(_)
             | Step::TakenOver(_)
             | Step::ToolResult(_)
             | Step::RepeatLoop(_)

@@ -123,6 +123,31 @@ pub fn read_approval(headers: &[(String, String)]) -> Result<ApprovalNews, BadEv
     })
 }
 
+/// Any event as the API shows it.
+///
+/// # Errors
+///
+/// If an attribute is missing or malformed, or the body is no text.
+pub fn read_any(headers: &[(String, String)], body: &[u8]) -> Result<v1::Event, BadEvent> {
+    let (run, sequence) = place(headers)?;
+    let text = |name| attribute(headers, name).map(str::to_owned);
+    let time = attribute(headers, "ce-time")?;
+    let time = time.parse::<prost_types::Timestamp>();
+    Ok(v1::Event {
+        id: text("ce-id")?,
+        r#type: text("ce-type")?,
+        source: text("ce-source")?,
+        subject: run.into(),
+        time: Some(time.map_err(|_| BadEvent::Attribute("ce-time"))?),
+        sequence,
+        approval_id: text("ce-approval").unwrap_or_default(),
+        data_json: std::str::from_utf8(body)
+            .map_err(|_| BadEvent::Field("data"))?
+            .to_owned(),
+        data_ref: text("ce-dataref").unwrap_or_default(),
+    })
+}
+
 fn told(seq: u64, body: &[u8]) -> Result<Told, BadEvent> {
     let body: Body<'_> = serde_json::from_slice(body).map_err(BadEvent::Body)?;
     let status = Status::parse(body.status).ok_or(BadEvent::Field("status"))?;

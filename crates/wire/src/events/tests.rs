@@ -156,6 +156,8 @@ fn an_event_holds_the_masked_content() {
         text: "the key is hunter2".into(),
         answers: Vec::new(),
         idempotency: None,
+        trust: None,
+        outside: None,
     }));
     let view = content.replace("hunter2", "***");
     let event = step_event(&fixture.origin(), &recorded, &view, Status::Running);
@@ -183,6 +185,8 @@ fn a_body_over_the_limit_becomes_a_reference() {
             text: "x".repeat(bytes),
             answers: Vec::new(),
             idempotency: None,
+            trust: None,
+            outside: None,
         }))
     };
     let sent = |bytes| {

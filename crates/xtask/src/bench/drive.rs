@@ -10,6 +10,7 @@ use anyhow::{Context, Result, bail, ensure};
 use sayso_wire::v1;
 use sayso_wire::v1::agent_service_client::AgentServiceClient;
 use sayso_wire::v1::approval_service_client::ApprovalServiceClient;
+use sayso_wire::v1::event_service_client::EventServiceClient;
 use sayso_wire::v1::run_service_client::RunServiceClient;
 use sayso_wire::v1::token_service_client::TokenServiceClient;
 use sayso_wire::v1::watch_run_response::Event;
@@ -94,6 +95,23 @@ impl Watch {
     pub(super) async fn taken_over(mut self) -> Result<Instant> {
         until(&mut self.0, "taken_over", |_| {}).await?;
         Ok(Instant::now())
+    }
+}
+
+/// A connection over which all events are watched, as often as is wanted.
+pub(super) struct Gallery(EventServiceClient<Calls>);
+
+impl Gallery {
+    /// Connects with this token.
+    pub(super) async fn connect(address: &str, token: &str) -> Result<Self> {
+        let calls = Calls::new(connect(address).await?, Bearer::new(token)?);
+        Ok(Self(EventServiceClient::new(calls)))
+    }
+
+    /// One more watcher.
+    pub(super) async fn watch(&mut self) -> Result<Streaming<v1::WatchEventsResponse>> {
+        let watching = self.0.watch_events(v1::WatchEventsRequest::default()).await;
+        Ok(watching.context("events cannot be watched")?.into_inner())
     }
 }
 

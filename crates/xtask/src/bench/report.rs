@@ -11,6 +11,7 @@ use super::paused::Paused;
 use super::phases::{Measured, Phase};
 use super::read::{Read, Reads};
 use super::tool::GatedTool;
+use super::watchers::Watchers;
 use super::{MANY, quantile::Latencies};
 
 /// What one measurement is about.
@@ -23,6 +24,8 @@ pub(super) enum Found<'a> {
     Inbox(&'a Inbox),
     /// What was killed.
     Kills(&'a Kills),
+    /// Who watched.
+    Watchers(&'a Watchers),
 }
 
 /// Everything that was measured, as one line of JSON. Times are in milliseconds and memory in MiB
@@ -41,7 +44,7 @@ pub(super) fn line(
     let measures = match (quick, &found) {
         (false, _) => "speed",
         (true, Found::All(_)) => "nothing: --quick",
-        (true, Found::Paused(_) | Found::Inbox(_) | Found::Kills(_)) => {
+        (true, Found::Paused(_) | Found::Inbox(_) | Found::Kills(_) | Found::Watchers(_)) => {
             "ratios and recovery, by an unoptimised driver: --quick"
         }
     };
@@ -64,6 +67,9 @@ pub(super) fn line(
         Found::Kills(killed) => {
             tell("killed", kills(killed));
         }
+        Found::Watchers(watched) => {
+            tell("watchers", watchers(watched));
+        }
     }
     Ok(Value::Object(line).to_string())
 }
@@ -75,8 +81,23 @@ impl Found<'_> {
             Found::Paused(_) => "paused runs",
             Found::Inbox(_) => "inbox",
             Found::Kills(_) => "killed executors",
+            Found::Watchers(_) => "watchers",
         }
     }
+}
+
+fn watchers(found: &Watchers) -> Value {
+    json!({
+        "watchers": found.watchers,
+        "events_per_s": rounded(found.events_per_s),
+        "gateway_cores_alone": rounded(found.cores_alone),
+        "gateway_cores_watched": rounded(found.cores_watched),
+        "cores_of_watching": rounded(found.cores_watched - found.cores_alone),
+        "received_of_sent": rounded(found.received_of_sent),
+        "gaps": found.gaps,
+        "statements_per_s_idle": found.statements_idle.map(rounded),
+        "statements_per_s_idle_watched": found.statements_idle_watched.map(rounded),
+    })
 }
 
 fn gated(measured: &Measured) -> Map<String, Value> {

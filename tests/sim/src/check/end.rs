@@ -55,6 +55,7 @@ impl Checker {
                 feedback(tables, run).map_err(about)?;
             }
             spending(tables)?;
+            crate::talks::all_was_said_once(tables)?;
             self.results(world)
         });
         if let Err(promise) = checked {

@@ -125,6 +125,7 @@ impl Checker {
     fn changed(&mut self, world: &World, tables: &Tables, stored: &Run) -> Broken {
         self.lease(world, tables, stored)?;
         self.timeline(world, stored)?;
+        crate::talks::one_lives(tables, stored)?;
         self.rows(stored)
     }
 

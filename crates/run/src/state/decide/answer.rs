@@ -4,12 +4,12 @@ use super::{Answer, Caused, ModelFailure};
 use crate::actor::Actor;
 use crate::digest::{Digest, Fingerprint};
 use crate::failure::FailureCode;
-use crate::id::CallId;
+use crate::id::{CallId, RevisionId, RunId, TaskId};
 use crate::limits;
 use crate::state::{Effect, Next, Phase, Refusal, RunState};
 use crate::step::{
-    AssistantMessage, Completion, DenyCause, EndedBy, Failed, RepeatLoop, RetryScheduled,
-    SpendingCap, Step, ToolCall, ToolOutcome, ToolResult,
+    AssistantMessage, Completion, Continued, DenyCause, EndedBy, Failed, RepeatLoop,
+    RetryScheduled, SpendingCap, Step, ToolCall, ToolOutcome, ToolResult,
 };
 use crate::time::Timestamp;
 
@@ -105,8 +105,36 @@ impl RunState {
         usage
     }
 
+    /// The same where the conversation's next run begins with what the model has not seen.
+    pub(super) fn continues(
+        &self,
+        revision: RevisionId,
+        now: Timestamp,
+    ) -> Result<Caused, Refusal> {
+        let Some(message) = self.unanswered() else {
+            return Err(Refusal::Stale("the model has seen every message"));
+        };
+        let continued = Continued {
+            run: RunId::of_next(&self.run),
+            task: TaskId::of_next(&self.run),
+            revision,
+            message: message.seq,
+        };
+        let mut caused = self.completed(now)?;
+        let end = caused.len().saturating_sub(1);
+        caused.insert(end, (Actor::System, Step::Continued(continued)));
+        Ok(caused)
+    }
+
     /// The completion that [`crate::Effect::Complete`] owes.
     pub(super) fn completes(&self, now: Timestamp) -> Result<Caused, Refusal> {
+        if self.unanswered().is_some() {
+            return Err(Refusal::Stale("a message is left to the next run"));
+        }
+        self.completed(now)
+    }
+
+    fn completed(&self, now: Timestamp) -> Result<Caused, Refusal> {
         if self.next() != Next::Owed(vec![Effect::Complete]) {
             return Err(Refusal::Stale("no completion is owed"));
         }
@@ -114,6 +142,7 @@ impl RunState {
             crate::state::Entry::Assistant { text, .. } if !text.is_empty() => Some(text.clone()),
             crate::state::Entry::Assistant { .. }
             | crate::state::Entry::User(_)
+            | crate::state::Entry::Agent(_)
             | crate::state::Entry::LateResult(_)
             | crate::state::Entry::UnknownOutcome(_) => None,
         });

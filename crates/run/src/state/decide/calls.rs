@@ -382,7 +382,7 @@ fn start(
     let mut steps = vec![(Actor::System, started)];
     if marks.untrusted_output && trust > Trust::Untrusted {
         let lowered = TrustLowered {
-            call: call.id.clone(),
+            call: Some(call.id.clone()),
             tool: call.tool.clone(),
             from: trust,
             to: Trust::Untrusted,

@@ -59,7 +59,7 @@ impl RunState {
         let mut caused = vec![(Actor::System, Step::ChildFinished(finished))];
         if self.end.is_none() && end.trust < self.trust {
             let lowered = TrustLowered {
-                call: call.id.clone(),
+                call: Some(call.id.clone()),
                 tool: call.tool.clone(),
                 from: self.trust,
                 to: end.trust,

@@ -142,8 +142,15 @@ pub enum Input {
     Interrupt,
     /// The completion that [`crate::Effect::Complete`] owes.
     Complete,
+    /// The same where [`RunState::unanswered`] is left to the conversation's next run.
+    Continue {
+        /// The agent's revision now.
+        revision: RevisionId,
+    },
     /// A person decides, writes, or both.
     Respond(Response),
+    /// A message comes, and nothing is decided with it.
+    Say(Saying),
     /// A person cancels.
     Cancel {
         /// Who.
@@ -176,7 +183,7 @@ impl Start {
     pub fn decide(&self) -> Result<(Actor, Step), Refusal> {
         check_text(&self.trigger.input)?;
         let actor = match self.trigger.source {
-            Source::Start => Actor::Principal(self.trigger.principal.clone()),
+            Source::Start | Source::Chat => Actor::Principal(self.trigger.principal.clone()),
             // Nobody asked now; the principal is who stands behind the trigger (S6.10).
             Source::Cron | Source::Webhook => Actor::System,
             Source::Agent => match &self.trigger.parent {
@@ -364,6 +371,21 @@ pub struct ToolOutput {
     pub artifact: Option<String>,
 }
 
+/// A message to a run, with how far whoever wrote it is trusted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Saying {
+    /// Who sends it.
+    pub by: PrincipalId,
+    /// The text.
+    pub text: String,
+    /// How far whoever wrote it is trusted: a run that takes it in is trusted no further (S5.7).
+    pub trust: Trust,
+    /// Who wrote it, if somebody outside did.
+    pub outside: Option<String>,
+    /// The key of the request.
+    pub idempotency: Option<IdempotencyKey>,
+}
+
 /// A person's response to a run: decisions, a message, or both.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Response {
@@ -509,7 +531,9 @@ impl RunState {
             Input::Reap { worker, message } => self.reaped(worker, message),
             Input::Interrupt => self.interrupted(),
             Input::Complete => self.completes(now),
+            Input::Continue { revision } => self.continues(revision, now),
             Input::Respond(response) => self.responded(response, now),
+            Input::Say(saying) => self.told(saying),
             Input::Cancel {
                 by,
                 reason,

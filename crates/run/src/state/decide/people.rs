@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Ballot, Caused, Decision, DecisionItem, Edit, Response, Target, check_text};
+use super::{Ballot, Caused, Decision, DecisionItem, Edit, Response, Saying, Target, check_text};
 use crate::actor::Actor;
 use crate::digest::{CallDigest, Digest};
 use crate::id::{ApprovalId, CallId, PrincipalId};
@@ -12,7 +12,7 @@ use crate::quorum::{CastVote, OpenVote, Quorum};
 use crate::state::{Call, End, HeldCall, Phase, Refusal, RunState};
 use crate::step::{
     Cancelled, DenyCause, IdempotencyKey, Retried, Step, ToolApproved, ToolDenied, ToolEdited,
-    UserMessage, Verdict, VoteCast,
+    TrustLowered, UserMessage, Verdict, VoteCast,
 };
 use crate::summary::summarise;
 use crate::time::Timestamp;
@@ -58,23 +58,52 @@ impl RunState {
         }
         if let Some(text) = message {
             self.check_live()?;
-            let asked = |call: &&Call| call.phase == Phase::Asked;
-            let answers = self
-                .calls
-                .iter()
-                .filter(asked)
-                .map(|call| call.id.clone())
-                .collect();
             caused.push((
                 Actor::Principal(by),
                 Step::UserMessage(UserMessage {
                     text,
-                    answers,
+                    answers: self.asked(),
                     idempotency,
+                    trust: None,
+                    outside: None,
                 }),
             ));
         }
         Ok(caused)
+    }
+
+    /// A message alone. It answers what the model has asked, and lowers the run's trust to that of
+    /// whoever wrote it (S5.7).
+    pub(super) fn told(&self, saying: Saying) -> Result<Caused, Refusal> {
+        if self.was_done(&saying.by, saying.idempotency.as_ref())? {
+            return Ok(Caused::new());
+        }
+        check_text(&saying.text)?;
+        self.check_live()?;
+        let message = UserMessage {
+            text: saying.text,
+            answers: self.asked(),
+            idempotency: saying.idempotency,
+            trust: Some(saying.trust),
+            outside: saying.outside,
+        };
+        let mut caused = vec![(Actor::Principal(saying.by), Step::UserMessage(message))];
+        if saying.trust < self.trust {
+            let lowered = TrustLowered {
+                call: None,
+                tool: String::new(),
+                from: self.trust,
+                to: saying.trust,
+            };
+            caused.push((Actor::System, Step::TrustLowered(lowered)));
+        }
+        Ok(caused)
+    }
+
+    /// The calls that a message answers.
+    fn asked(&self) -> Vec<CallId> {
+        let asked = self.calls.iter().filter(|call| call.phase == Phase::Asked);
+        asked.map(|call| call.id.clone()).collect()
     }
 
     /// The calls that are decided, in call order. Where a call is named by id and by tool, the id
@@ -273,7 +302,7 @@ impl RunState {
         if quorum.author.as_ref() == Some(by) {
             return Err(Refusal::Excluded("deployed the agent"));
         }
-        if quorum.no_writers && self.words.iter().any(|words| words.by == *by) {
+        if quorum.no_writers && self.writers().any(|writer| writer == by) {
             return Err(Refusal::Excluded("wrote into the run"));
         }
         let Some(group) = &quorum.group else {
@@ -287,6 +316,14 @@ impl RunState {
             return Ok(());
         }
         Err(Refusal::NotInGroup(group.clone()))
+    }
+
+    /// Everybody whose words are in it beside its principal's, those said in its conversation before
+    /// included.
+    fn writers(&self) -> impl Iterator<Item = &PrincipalId> {
+        let conversation = self.trigger.conversation.iter();
+        let before = conversation.flat_map(|conversation| conversation.persons());
+        self.words.iter().map(|words| &words.by).chain(before)
     }
 
     /// Pending calls of a tool that a decision by tool did not cover, since they were held later

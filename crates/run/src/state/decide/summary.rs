@@ -53,7 +53,9 @@ impl RunState {
         let unseen = self.unseen.iter().map(|(_, entry)| entry);
         for entry in self.seen.iter().chain(unseen) {
             match entry {
-                Entry::User(text) | Entry::Assistant { text, .. } => support.add(text),
+                Entry::User(text) | Entry::Agent(text) | Entry::Assistant { text, .. } => {
+                    support.add(text);
+                }
                 Entry::LateResult(_) | Entry::UnknownOutcome(_) => {}
             }
         }

@@ -1,9 +1,10 @@
 //! The arrays of the one statement, in the order of its columns.
 
 use sayso_driver::{
-    ActionRow, Append, ApprovalRow, DeliveryRow, FeedbackRow, RunRow, TakenTick, UsageRow, Written,
+    ActionRow, Append, ApprovalRow, DeliveryRow, FeedbackRow, MessageRow, NewRun, RunRow,
+    TakenTick, Talk, UsageRow, Written,
 };
-use sayso_run::{ApprovalId, Money, Parent, RunId, TriggerReceived};
+use sayso_run::{ApprovalId, ConversationId, Money, RunId, TriggerReceived};
 use sqlx::Arguments;
 use sqlx::error::BoxDynError;
 use sqlx::postgres::{PgArguments, PgBindIterExt};
@@ -43,6 +44,9 @@ pub(super) fn bind(shape: Shape, places: &[Place<'_>]) -> Result<PgArguments, Bo
     if shape.ticks {
         ticks(&mut arguments, places)?;
     }
+    if shape.talks {
+        talks(&mut arguments, places)?;
+    }
     if shape.starts {
         starts(&mut arguments, places)?;
     }
@@ -67,8 +71,14 @@ pub(super) fn bind(shape: Shape, places: &[Place<'_>]) -> Result<PgArguments, Bo
     if shape.usage {
         usage(&mut arguments, places)?;
     }
+    if shape.messages {
+        messages(&mut arguments, places)?;
+    }
     if shape.children {
         children(&mut arguments, places)?;
+    }
+    if shape.nexts {
+        nexts(&mut arguments, places)?;
     }
     if shape.ends {
         ends(&mut arguments, places)?;
@@ -99,6 +109,20 @@ fn ticks(arguments: &mut PgArguments, places: &[Place<'_>]) -> Result<(), BoxDyn
         of.row.due_at.micros(),
         of.row.next_at.micros(),
         i64::from(of.row.skipped),
+    ]);
+    Ok(())
+}
+
+/// Sorted by conversation, for the same reason.
+fn talks(arguments: &mut PgArguments, places: &[Place<'_>]) -> Result<(), BoxDynError> {
+    let mut rows: Vec<Of<'_, &Talk>> = rows_of(places, |append| append.talk.as_slice());
+    rows.sort_by(|a, b| a.row.conversation.cmp(&b.row.conversation));
+    columns!(arguments, rows, |of| [
+        of.member,
+        of.row.conversation.as_str(),
+        of.append.run.as_str(),
+        of.row.last.as_ref().map(RunId::as_str),
+        int(of.row.moves),
     ]);
     Ok(())
 }
@@ -146,6 +170,7 @@ fn starts(arguments: &mut PgArguments, places: &[Place<'_>]) -> Result<(), BoxDy
         claimer(of.append).map(|_| of.append.id.as_bytes().as_slice()),
         time(of.append.ready_at),
         published(of.append),
+        of.row.0.conversation.as_ref().map(ConversationId::as_str),
         of.row.1.source.as_str(),
         of.row.0.input.as_str(),
         of.row.1.trust.as_str(),
@@ -221,13 +246,13 @@ fn usage(arguments: &mut PgArguments, places: &[Place<'_>]) -> Result<(), BoxDyn
 }
 
 fn children(arguments: &mut PgArguments, places: &[Place<'_>]) -> Result<(), BoxDynError> {
-    let rows: Vec<Of<'_, (&RunRow, &TriggerReceived, &Parent)>> = places
+    let rows: Vec<Of<'_, (&RunRow, &TriggerReceived)>> = places
         .iter()
         .flat_map(|&Place { member, append }| {
             let children = append.tree.children.iter();
             children.filter_map(move |child| {
                 let trigger = trigger_of(&child.first)?;
-                let row = (&child.row, trigger, trigger.parent.as_deref()?);
+                let row = (&child.row, trigger);
                 Some(Of {
                     member,
                     append,
@@ -248,8 +273,12 @@ fn children(arguments: &mut PgArguments, places: &[Place<'_>]) -> Result<(), Box
         of.row.1.trust.as_str(),
         of.row.1.traceparent.as_deref(),
         of.row.0.created_at.micros(),
-        of.row.2.task.as_str(),
-        of.row.2.root_task.as_str(),
+        of.row.1.parent.as_ref().map(|parent| parent.task.as_str()),
+        of.row
+            .1
+            .parent
+            .as_ref()
+            .map(|parent| parent.root_task.as_str()),
     ]);
     columns!(arguments, rows, |of| [
         of.member,
@@ -264,8 +293,51 @@ fn children(arguments: &mut PgArguments, places: &[Place<'_>]) -> Result<(), Box
         of.row.0.created_at.micros(),
         of.row.0.updated_at.micros(),
         of.row.0.created_at.micros(),
-        of.row.2.run.as_str(),
-        of.row.2.root_run.as_str(),
+        of.row.1.parent.as_ref().map(|parent| parent.run.as_str()),
+        of.row
+            .1
+            .parent
+            .as_ref()
+            .map(|parent| parent.root_run.as_str()),
+        of.row.0.conversation.as_ref().map(ConversationId::as_str),
+    ]);
+    Ok(())
+}
+
+fn nexts(arguments: &mut PgArguments, places: &[Place<'_>]) -> Result<(), BoxDynError> {
+    let begun: Vec<Of<'_, &NewRun>> = rows_of(places, |append| &append.tree.children);
+    let rows: Vec<(i64, &str, &str)> = begun
+        .iter()
+        .filter_map(|of| {
+            let conversation = of.row.row.conversation.as_ref()?;
+            Some((of.member, conversation.as_str(), of.row.row.run.as_str()))
+        })
+        .collect();
+    columns!(arguments, rows, |row| [row.0, row.1, row.2]);
+    Ok(())
+}
+
+fn messages(arguments: &mut PgArguments, places: &[Place<'_>]) -> Result<(), BoxDynError> {
+    let rows: Vec<Of<'_, &MessageRow>> = rows_of(places, |append| &append.messages);
+    columns!(arguments, rows, |of| [
+        of.member,
+        of.row.conversation.as_str(),
+        of.row.run.as_str(),
+        int(of.row.said.seq),
+        of.row.said.at.micros(),
+        of.row.said.by.kind(),
+        of.row.said.by.name(),
+        of.row.said.sender.as_ref().map(|sender| sender.as_str()),
+        of.row.said.kind.as_str(),
+        of.row.said.text.as_str(),
+        of.row.said.trust.as_str(),
+        i64::from(of.row.said.secret_read),
+        of.row.said.idempotency.as_ref().map(|it| it.key.as_str()),
+        of.row
+            .said
+            .idempotency
+            .as_ref()
+            .map(|it| it.request.to_hex()),
     ]);
     Ok(())
 }

@@ -18,6 +18,7 @@ use crate::database::Kind;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub(super) struct Shape {
     pub(super) ticks: bool,
+    pub(super) talks: bool,
     pub(super) starts: bool,
     pub(super) moves: bool,
     pub(super) steps: bool,
@@ -26,7 +27,9 @@ pub(super) struct Shape {
     pub(super) feedback: bool,
     pub(super) deliveries: bool,
     pub(super) usage: bool,
+    pub(super) messages: bool,
     pub(super) children: bool,
+    pub(super) nexts: bool,
     pub(super) ends: bool,
     pub(super) taken: bool,
 }
@@ -36,6 +39,7 @@ impl Shape {
         let mut shape = Self::default();
         for Place { append, .. } in places {
             shape.ticks |= append.tick.is_some();
+            shape.talks |= append.talk.is_some();
             shape.starts |= append.expected == 0;
             shape.moves |= append.expected > 0;
             shape.steps |= !append.steps.is_empty();
@@ -44,7 +48,10 @@ impl Shape {
             shape.feedback |= !append.feedback.is_empty();
             shape.deliveries |= !append.deliveries.is_empty();
             shape.usage |= !append.usage.is_empty();
+            shape.messages |= !append.messages.is_empty();
             shape.children |= !append.tree.children.is_empty();
+            let mut begun = append.tree.children.iter();
+            shape.nexts |= begun.any(|begun| begun.row.conversation.is_some());
             shape.ends |= append.tree.ends_child_of.is_some();
             shape.taken |= !append.tree.taken.is_empty();
         }
@@ -89,6 +96,7 @@ const STARTS: &Columns = &[
     ("lease_append", BYTES),
     ("ready_at", INT),
     ("published", INT),
+    ("conversation", TEXT),
     ("source", TEXT),
     ("input", TEXT),
     ("task_trust", TEXT),
@@ -105,6 +113,14 @@ const TICKS: &Columns = &[
     ("due_at", INT),
     ("next_at", INT),
     ("skipped", INT),
+];
+
+const TALKS: &Columns = &[
+    ("member", INT),
+    ("conversation", TEXT),
+    ("run", TEXT),
+    ("last", TEXT),
+    ("moves", INT),
 ];
 
 const MOVES: &Columns = &[
@@ -246,6 +262,23 @@ const USAGE: &Columns = &[
     ("tokens_output", INT),
 ];
 
+const MESSAGES: &Columns = &[
+    ("member", INT),
+    ("conversation", TEXT),
+    ("run", TEXT),
+    ("seq", INT),
+    ("at", INT),
+    ("speaker", TEXT),
+    ("name", TEXT),
+    ("sender", TEXT),
+    ("kind", TEXT),
+    ("text", TEXT),
+    ("trust", TEXT),
+    ("secret_read", INT),
+    ("message_key", TEXT),
+    ("request", TEXT),
+];
+
 /// Tasks of runs that begin with the append of another one.
 const CHILD_TASKS: &Columns = &[
     ("member", INT),
@@ -279,7 +312,11 @@ const CHILD_RUNS: &Columns = &[
     ("ready_at", INT),
     ("parent", TEXT),
     ("root", TEXT),
+    ("conversation", TEXT),
 ];
+
+/// Of those, the ones that go on with the conversation of the run that they begin with.
+const NEXTS: &Columns = &[("member", INT), ("conversation", TEXT), ("run", TEXT)];
 
 /// What a run that nobody has touched yet has in the other columns.
 const UNTOUCHED: &Columns = &[
@@ -377,11 +414,14 @@ pub(super) fn text(shape: Shape) -> String {
     if shape.ticks {
         ticks(&mut text);
     }
+    if shape.talks {
+        talks(&mut text);
+    }
     if shape.starts {
-        starts(&mut text, shape.ticks);
+        starts(&mut text, shape);
     }
     if shape.moves {
-        moves(&mut text);
+        moves(&mut text, shape);
     }
     text.push(match (shape.starts, shape.moves) {
         (true, true) => {
@@ -392,7 +432,7 @@ pub(super) fn text(shape: Shape) -> String {
         (false, _) => "good AS (SELECT member, epoch FROM moved WHERE in_time = 1)",
     });
     if shape.starts {
-        let runs = &STARTS[1..29];
+        let runs = &STARTS[1..30];
         write!(
             text.sql,
             ", new_runs AS (INSERT INTO runs ({}) SELECT {} FROM started u)",
@@ -442,9 +482,23 @@ pub(super) fn text(shape: Shape) -> String {
     if shape.usage {
         usage(&mut text);
     }
+    if shape.messages {
+        text.insert("messages", MESSAGES, &[], "");
+    }
     if shape.children {
         text.insert_as("child_tasks", "tasks", CHILD_TASKS, &[], "");
         text.insert_as("child_runs", "runs", CHILD_RUNS, UNTOUCHED, "");
+    }
+    if shape.nexts {
+        text.push(
+            ", nexts AS (UPDATE conversations c SET last_run = u.run, moves = c.moves + 1 \
+             FROM (SELECT * FROM ",
+        );
+        text.unnest(NEXTS);
+        text.push(
+            ") u WHERE c.id = u.conversation \
+             AND u.member = ANY(ARRAY(SELECT member FROM good)))",
+        );
     }
     if shape.ends {
         text.insert(
@@ -477,6 +531,38 @@ fn ticks(text: &mut Text) {
     );
 }
 
+/// Moves conversations on. Where one does not stand as its writer saw it, that writer's append is none.
+/// Nothing else of a start in a conversation can conflict. A retry may: its conversation has then been
+/// moved for nothing, and whoever else moves it looks once more.
+fn talks(text: &mut Text) {
+    text.push("talks AS (SELECT * FROM ");
+    text.unnest(TALKS);
+    text.push(
+        "), talked AS (UPDATE conversations c SET last_run = u.run, moves = c.moves + 1 \
+         FROM talks u WHERE c.id = u.conversation AND c.moves = u.moves \
+         AND c.last_run IS NOT DISTINCT FROM u.last RETURNING u.member), ",
+    );
+}
+
+/// The condition that a tick or a conversation was moved on, of those members that move one.
+fn only_if(shape: Shape, of_starts: bool) -> String {
+    let mut sql = String::new();
+    for (is, asked, got) in [
+        (shape.ticks && of_starts, "ticks", "taken"),
+        (shape.talks, "talks", "talked"),
+    ] {
+        if is {
+            write!(
+                sql,
+                " AND (u.member <> ALL(ARRAY(SELECT member FROM {asked})) \
+                 OR u.member = ANY(ARRAY(SELECT member FROM {got})))"
+            )
+            .expect("strings grow");
+        }
+    }
+    sql
+}
+
 /// Adds what answers cost to the worker's rows: one row for all members that add to it, since a
 /// statement may change a row only once.
 fn usage(text: &mut Text) {
@@ -501,18 +587,13 @@ fn usage(text: &mut Text) {
 }
 
 /// The task decides whether a start is new: its run and its key are unique there.
-fn starts(text: &mut Text, ticks: bool) {
+fn starts(text: &mut Text, shape: Shape) {
     text.push("starts AS (SELECT * FROM ");
     text.unnest(STARTS);
-    let ticked = if ticks {
-        " AND (u.member <> ALL(ARRAY(SELECT member FROM ticks)) \
-         OR u.member = ANY(ARRAY(SELECT member FROM taken)))"
-    } else {
-        ""
-    };
+    let only_if = only_if(shape, true);
     write!(
         text.sql,
-        " WHERE (u.not_after IS NULL OR u.not_after > {now}){ticked}), \
+        " WHERE (u.not_after IS NULL OR u.not_after > {now}){only_if}), \
          new_tasks AS (INSERT INTO tasks (id, run, namespace, agent, source, input, principal, \
          trust, start_key, start_request, traceparent, created_at, trigger_name) \
          SELECT u.task, u.id, u.namespace, u.agent, u.source, u.input, u.principal, u.task_trust, \
@@ -525,7 +606,8 @@ fn starts(text: &mut Text, ticks: bool) {
     .expect("strings grow");
 }
 
-fn moves(text: &mut Text) {
+fn moves(text: &mut Text, shape: Shape) {
+    let only_if = only_if(shape, false);
     text.push(
         "moved AS (UPDATE runs r SET trust = u.trust, status = u.status, seq = u.seq, \
          ended_by = u.ended_by, output = u.output, error_code = u.error_code, \
@@ -549,7 +631,7 @@ fn moves(text: &mut Text) {
          THEN r.worker IS NULL OR NOT EXISTS \
          (SELECT 1 FROM workers w WHERE w.id = r.worker AND w.ended_at IS NULL) \
          ELSE r.worker IS NOT NULL END)) \
-         AND (u.not_after IS NULL OR u.not_after > {now}) \
+         AND (u.not_after IS NULL OR u.not_after > {now}){only_if} \
          RETURNING u.member, r.epoch, CASE WHEN u.not_after IS NULL THEN 1 \
          ELSE 1 / CASE WHEN u.not_after > {now} THEN 1 ELSE 0 END END AS in_time), ",
         now = Kind::Postgres.now()

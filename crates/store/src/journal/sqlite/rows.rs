@@ -19,9 +19,9 @@ pub(super) const START_TASK: &str = "INSERT INTO tasks (id, run, namespace, agen
 pub(super) const START_RUN: &str = "INSERT INTO runs (id, task, namespace, agent, revision, \
     principal, trust, status, seq, ended_by, output, error_code, error_message, cycles, retries, \
     tokens_input, tokens_cached, tokens_output, created_at, updated_at, ended_at, expires_at, \
-    open_calls, epoch, worker, lease_append, ready_at, published) \
+    open_calls, epoch, worker, lease_append, ready_at, published, conversation) \
     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, \
-    ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28)";
+    ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29)";
 
 /// `?19` is the lease change: none, claim, hold, release, claim and release.
 pub(super) const MOVE: &str = "UPDATE runs SET trust = ?3, status = ?4, seq = ?5, ended_by = ?6, \

@@ -4,7 +4,7 @@ use rusqlite::{Connection, Result, params};
 use sayso_driver::{Append, NewRun};
 use sayso_run::RunId;
 
-use super::rows;
+use super::{rows, talk};
 use crate::journal::check::trigger_of;
 
 const TASK: &str = "INSERT INTO tasks (id, run, namespace, agent, source, input, principal, trust, \
@@ -13,8 +13,8 @@ const TASK: &str = "INSERT INTO tasks (id, run, namespace, agent, source, input,
 
 const RUN: &str = "INSERT INTO runs (id, task, namespace, agent, revision, principal, trust, \
     status, seq, cycles, retries, tokens_input, tokens_cached, tokens_output, created_at, \
-    updated_at, open_calls, epoch, ready_at, published, parent, root) \
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 1, 0, 0, 0, 0, 0, ?9, ?9, 0, 0, ?9, 0, ?10, ?11)";
+    updated_at, open_calls, epoch, ready_at, published, parent, root, conversation) \
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 1, 0, 0, 0, 0, 0, ?9, ?9, 0, 0, ?9, 0, ?10, ?11, ?12)";
 
 const END: &str = "INSERT INTO child_ends (child, parent) VALUES (?1, ?2) \
     ON CONFLICT (child) DO NOTHING";
@@ -40,9 +40,7 @@ fn begin(connection: &Connection, append: &Append, child: &NewRun) -> Result<()>
     let Some(trigger) = trigger_of(&child.first) else {
         return Ok(());
     };
-    let Some(parent) = trigger.parent.as_deref() else {
-        return Ok(());
-    };
+    let parent = trigger.parent.as_deref();
     connection.prepare_cached(TASK)?.execute(params![
         row.task.as_str(),
         row.run.as_str(),
@@ -54,8 +52,8 @@ fn begin(connection: &Connection, append: &Append, child: &NewRun) -> Result<()>
         trigger.trust.as_str(),
         trigger.traceparent.as_deref(),
         row.created_at.micros(),
-        parent.task.as_str(),
-        parent.root_task.as_str(),
+        parent.map(|parent| parent.task.as_str()),
+        parent.map(|parent| parent.root_task.as_str()),
     ])?;
     connection.prepare_cached(RUN)?.execute(params![
         row.run.as_str(),
@@ -67,9 +65,13 @@ fn begin(connection: &Connection, append: &Append, child: &NewRun) -> Result<()>
         row.trust.as_str(),
         row.status.as_str(),
         row.created_at.micros(),
-        parent.run.as_str(),
-        parent.root_run.as_str(),
+        parent.map(|parent| parent.run.as_str()),
+        parent.map(|parent| parent.root_run.as_str()),
+        row.conversation.as_ref().map(|it| it.as_str()),
     ])?;
+    if let Some(conversation) = &row.conversation {
+        talk::go_on(connection, conversation, &row.run)?;
+    }
     rows::insert_steps_of(
         connection,
         &row.run,
