@@ -26,6 +26,7 @@ impl SchedulerService for Api {
         let caller = required(request.caller)?;
         let origin = match source {
             Source::Webhook => StartOrigin::Webhook(request.trigger),
+            Source::A2a => StartOrigin::A2a(request.trigger),
             Source::Start => StartOrigin::Asked,
             // Ticks are taken here, and children begin with a step of their parent.
             Source::Cron | Source::Agent => return Err(unsaid().into()),

@@ -58,6 +58,7 @@ words! {
         Cron = "cron",
         Webhook = "webhook",
         Agent = "agent",
+        A2a = "a2a",
     }
     ActionStatus {
         PendingReview = "pending_review",
@@ -184,7 +185,7 @@ counterparts! {
         Answer, MaxCycles, SpendingCap, ProviderBilling, Error, Cancelled,
     }
     Trust = Trust as "trust" { Untrusted, Trusted, Operator }
-    Source = StartSource as "source" { Start, Cron, Webhook, Agent }
+    Source = StartSource as "source" { Start, Cron, Webhook, Agent, A2a }
     ActionStatus = ActionStatus as "action status" {
         PendingReview, AutoApproved, Approved, Rejected, Executed, Failed,
     }

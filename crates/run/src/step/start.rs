@@ -41,6 +41,8 @@ pub enum Source {
     Webhook,
     /// Another agent's call of `start_agent` (S3.6).
     Agent,
+    /// A message of an A2A client (S6.13).
+    A2a,
 }
 
 impl Source {
@@ -51,6 +53,7 @@ impl Source {
             Source::Cron => "cron",
             Source::Webhook => "webhook",
             Source::Agent => "agent",
+            Source::A2a => "a2a",
         }
     }
 }
@@ -93,7 +96,8 @@ pub struct TriggerReceived {
     pub principal: PrincipalId,
     /// The trust of the source.
     pub trust: Trust,
-    /// The trigger: a webhook's name, or a schedule as in `30 2 * * * Europe/Berlin`.
+    /// The trigger: a webhook's name, a schedule as in `30 2 * * * Europe/Berlin`, or the context of
+    /// an A2A client's message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trigger: Option<String>,
     /// The tick, of a schedule.
