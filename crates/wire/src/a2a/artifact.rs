@@ -24,6 +24,11 @@ pub struct FileArtifact {
     pub content: Result<Vec<u8>, String>,
 }
 
+/// Where a file of a task is fetched, of a server that is reached under this URL.
+pub fn file_url(url: &str, namespace: &str, agent: &str, run: &str, id: &str) -> String {
+    format!("{url}/a2a/{namespace}/{agent}/tasks/{run}/artifacts/{id}")
+}
+
 /// A file as an artifact: JSON as data, anything else as a file.
 pub fn file(file: FileArtifact) -> v1::Artifact {
     let content = match file.content {

@@ -21,7 +21,7 @@ mod updates;
 
 #[doc(no_inline)]
 pub use crate::generated::lf::a2a::v1;
-pub use artifact::{FileArtifact, INLINE_BYTES, file, output};
+pub use artifact::{FileArtifact, INLINE_BYTES, file, file_url, output};
 pub use message::{key_of, message_id};
 pub use part::{BadPart, text_of, value_of, whole};
 pub use task::{TaskFacts, is_over, state, task, waits};
