@@ -12,8 +12,9 @@ import sys
 script = open(sys.argv[1]).read().replace("content: LARGE", "content: " + "x" * 300 * 1024)
 open(sys.argv[2], "w").write(script)
 PY
+export SAYSO_DATA="$work/data"
 export SAYSO_SERVER=http://127.0.0.1:7450
-sayso up --listen 127.0.0.1:7450 --data-dir "$work/data" --config "$work/sayso.yaml" > "$work/log" 2>&1 &
+sayso up --listen 127.0.0.1:7450 --config "$work/sayso.yaml" > "$work/log" 2>&1 &
 server=$!
 trap 'kill $server' EXIT
 until curl -sf "$SAYSO_SERVER/readyz" > /dev/null; do kill -0 $server; sleep 0.1; done
