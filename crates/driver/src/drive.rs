@@ -47,6 +47,8 @@ pub struct Driver<J, M, T, P, H> {
 pub enum Driven {
     /// The run waits for somebody, or has ended; the lease was given back.
     Parked,
+    /// The same, and calls are held on which a model is to write ([`Driver::write_summaries`]).
+    Held,
     /// There was nothing to do.
     NothingOwed,
     /// The agent or its namespace is paused: the run is left as it is (S10.6).

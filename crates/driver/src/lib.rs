@@ -21,6 +21,7 @@ mod replay;
 mod resolved;
 mod rows;
 mod session;
+mod summarising;
 mod tree;
 mod world;
 mod write;

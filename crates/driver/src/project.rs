@@ -74,6 +74,7 @@ fn call_of(step: &Step) -> Option<&sayso_run::CallId> {
         Step::ToolEdited(step) => Some(&step.call),
         Step::VoteCast(step) => Some(&step.call),
         Step::Escalated(step) => Some(&step.call),
+        Step::SummaryWritten(step) => Some(&step.call),
         Step::ToolApproved(step) => Some(&step.call),
         Step::ToolDenied(step) => Some(&step.call),
         Step::ToolStarted(step) => Some(&step.call),
@@ -222,6 +223,7 @@ fn approval_row(state: &RunState, call: &Call) -> Option<ApprovalRow> {
         rule: held.rule.clone(),
         reason: held.reason.clone(),
         summary: held.summary.clone(),
+        written: held.written.clone(),
         seq: held.seq,
         status,
         requested_at: held.requested_at,
@@ -269,7 +271,7 @@ fn feedback_row(state: &RunState, step: &Written) -> Option<FeedbackRow> {
     })
 }
 
-/// What the answers and briefs among these steps cost.
+/// What the answers, briefs and summaries among these steps cost.
 pub(crate) fn usage(after: &RunState, steps: &[Written], worker: &WorkerId) -> Vec<UsageRow> {
     let used = steps.iter().filter_map(|step| {
         let (spent, tokens) = match &step.recorded.step {
@@ -277,6 +279,7 @@ pub(crate) fn usage(after: &RunState, steps: &[Written], worker: &WorkerId) -> V
             Step::Compaction(compaction) if compaction.model.is_some() => {
                 (compaction.cost, compaction.usage)
             }
+            Step::SummaryWritten(written) => (written.cost, written.usage),
             _ => return None,
         };
         Some(UsageRow {

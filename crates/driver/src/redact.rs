@@ -49,5 +49,9 @@ pub(crate) fn rows(redaction: &Redaction, projected: &mut Projected) {
         hide(&mut approval.task_input);
         hide(&mut approval.summary);
         hide(&mut approval.reason);
+        if let Some(written) = &mut approval.written {
+            hide(&mut written.text);
+            written.unsupported.iter_mut().for_each(hide);
+        }
     }
 }

@@ -5,7 +5,7 @@
 use sayso_run::{
     ActionStatus, AgentName, ApprovalId, ArgumentOrigin, CallDigest, CallId, DenyCause, Digest,
     EndedBy, HeldCall, Money, Month, Namespace, PrincipalId, RevisionId, RunId, Source, Status,
-    TaskId, Timestamp, Trust, Usage, WorkerId,
+    TaskId, Timestamp, Trust, Usage, WorkerId, WrittenSummary,
 };
 use serde::{Deserialize, Serialize};
 
@@ -254,6 +254,8 @@ pub struct ApprovalRow {
     pub reason: String,
     /// One sentence for the reviewer.
     pub summary: String,
+    /// A model's sentence beside it.
+    pub written: Option<WrittenSummary>,
     /// Sequence number of the step that held the call.
     pub seq: u64,
     /// Where it stands.

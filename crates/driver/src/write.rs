@@ -14,7 +14,7 @@ use crate::journal::{
     Append, AppendError, Journal, LeaseChange, LoadError, Loaded, StartKey, TakenTick, Tree,
     Written,
 };
-use crate::project::{project, run_row};
+use crate::project::{project, run_row, usage};
 use crate::redact;
 use crate::rows::{LeaseRow, RunRow};
 use crate::tree::{tell_tree, tree};
@@ -107,7 +107,7 @@ pub async fn write<J: Journal, H: Herald>(
     decide: impl Fn(&RunState, Timestamp) -> Result<Decided, Refusal> + Send + Sync,
 ) -> Result<Wrote, WriteError> {
     let anyhow = |_: &LeaseRow| Ok(LeaseChange::None);
-    write_with(journal, herald, key, run, anyhow, None, decide).await
+    write_with(journal, herald, key, run, anyhow, Beside::default(), decide).await
 }
 
 /// The same for whoever knows what readers are not to be shown: a worker that has lost the run, and
@@ -121,7 +121,29 @@ pub async fn write_redacted<J: Journal, H: Herald>(
     decide: impl Fn(&RunState, Timestamp) -> Result<Decided, Refusal> + Send + Sync,
 ) -> Result<Wrote, WriteError> {
     let anyhow = |_: &LeaseRow| Ok(LeaseChange::None);
-    write_with(journal, herald, key, run, anyhow, Some(redaction), decide).await
+    let beside = Beside {
+        redaction: Some(redaction),
+        spender: None,
+    };
+    write_with(journal, herald, key, run, anyhow, beside, decide).await
+}
+
+/// The same for a worker whose steps tell what a model was paid for (S4.6).
+pub(crate) async fn write_paid<J: Journal, H: Herald>(
+    journal: &J,
+    herald: &H,
+    key: &ChainKey,
+    run: &RunId,
+    redaction: &Redaction,
+    spender: &WorkerId,
+    decide: impl Fn(&RunState, Timestamp) -> Result<Decided, Refusal> + Send + Sync,
+) -> Result<Wrote, WriteError> {
+    let anyhow = |_: &LeaseRow| Ok(LeaseChange::None);
+    let beside = Beside {
+        redaction: Some(redaction),
+        spender: Some(spender),
+    };
+    write_with(journal, herald, key, run, anyhow, beside, decide).await
 }
 
 /// The same for a run whose worker is marked dead: whoever writes takes the lease with the append and
@@ -143,7 +165,16 @@ pub async fn write_for_lost<J: Journal, H: Herald>(
             from_epoch: lease.epoch,
         })
     };
-    write_with(journal, herald, key, run, lost, None, decide).await
+    write_with(journal, herald, key, run, lost, Beside::default(), decide).await
+}
+
+/// What a writer knows beside the steps.
+#[derive(Debug, Clone, Copy, Default)]
+struct Beside<'a> {
+    /// What readers are not to be shown.
+    redaction: Option<&'a Redaction>,
+    /// The worker that has paid for what the steps tell.
+    spender: Option<&'a WorkerId>,
 }
 
 async fn write_with<J: Journal, H: Herald>(
@@ -152,7 +183,7 @@ async fn write_with<J: Journal, H: Herald>(
     key: &ChainKey,
     run: &RunId,
     lease: impl Fn(&LeaseRow) -> Result<LeaseChange, Refusal> + Send + Sync,
-    redaction: Option<&Redaction>,
+    beside: Beside<'_>,
     decide: impl Fn(&RunState, Timestamp) -> Result<Decided, Refusal> + Send + Sync,
 ) -> Result<Wrote, WriteError> {
     for _ in 0..MAX_CONFLICTS {
@@ -165,7 +196,7 @@ async fn write_with<J: Journal, H: Herald>(
             herald.trace(&span, traceparent);
         }
         let lease = lease(&loaded.lease)?;
-        let attempt = write_once(journal, herald, key, loaded, lease, redaction, &decide);
+        let attempt = write_once(journal, herald, key, loaded, lease, beside, &decide);
         match attempt.instrument(span).await {
             Err(WriteError::Append(AppendError::Conflict(_))) => {}
             wrote => return wrote,
@@ -180,7 +211,7 @@ async fn write_once<J: Journal, H: Herald>(
     key: &ChainKey,
     loaded: Loaded,
     lease: LeaseChange,
-    redaction: Option<&Redaction>,
+    beside: Beside<'_>,
     decide: impl Fn(&RunState, Timestamp) -> Result<Decided, Refusal> + Send + Sync,
 ) -> Result<Wrote, WriteError> {
     let mut state = loaded.state;
@@ -195,7 +226,7 @@ async fn write_once<J: Journal, H: Herald>(
     let (run, expected) = (state.run().clone(), state.seq());
     let mut steps = chain(&mut state, decided.steps, now, key).map_err(LoadError::from)?;
     let mut projected = project(&state, &steps);
-    if let Some(redaction) = redaction {
+    if let Some(redaction) = beside.redaction {
         redact::views(redaction, &mut steps);
         redact::rows(redaction, &mut projected);
     }
@@ -212,7 +243,9 @@ async fn write_once<J: Journal, H: Herald>(
         approvals: projected.approvals,
         feedback: projected.feedback,
         deliveries: Vec::new(),
-        usage: Vec::new(),
+        usage: beside
+            .spender
+            .map_or(Vec::new(), |worker| usage(&state, &steps, worker)),
         published: herald.published(&row.run),
         tree: tree(&state, &steps, key),
         start_key: None,

@@ -2,6 +2,8 @@
 
 use std::sync::{Arc, Mutex};
 
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use sayso_driver::{Driven, Driver, Herald, Journal, Models, Policy, Tools};
 use sayso_run::RunId;
 use tokio::sync::mpsc;
@@ -11,13 +13,15 @@ use crate::holds::Holds;
 
 /// Drives a run that was entered into `holds`, until nobody has written to it since its hold looked
 /// for the last time. `answer` is called once, as soon as it is clear what becomes of the wake-up:
-/// when the claim is durable, or when there is nothing to claim.
+/// when the claim is durable, or when there is nothing to claim. `beside` is given what is to
+/// be done while the run waits.
 pub async fn attend<J: Journal, M: Models, T: Tools, P: Policy, H: Herald>(
     driver: &Arc<Driver<J, M, T, P, H>>,
     holds: &Holds,
     run: &RunId,
     mut nudges: mpsc::Receiver<()>,
     answer: impl FnOnce(&Driven) + Send + 'static,
+    beside: impl Fn(BoxFuture<'static, ()>) + Sync,
     drain: CancellationToken,
 ) {
     let answer = Mutex::new(Some(answer));
@@ -38,6 +42,7 @@ pub async fn attend<J: Journal, M: Models, T: Tools, P: Policy, H: Herald>(
             Driven::LeftAlone(why) => tracing::error!(%run, why, "the run is left alone"),
             Driven::Unavailable(why) => tracing::warn!(%run, why, "the run is tried again later"),
             Driven::Parked
+            | Driven::Held
             | Driven::NothingOwed
             | Driven::Paused
             | Driven::NotFound
@@ -47,6 +52,9 @@ pub async fn attend<J: Journal, M: Models, T: Tools, P: Policy, H: Herald>(
             }
         }
         tell(&driven);
+        if driven == Driven::Held {
+            beside(Arc::clone(driver).write_summaries(run.clone()).boxed());
+        }
         if holds.leave(run, &mut nudges) || drain.is_cancelled() {
             return;
         }

@@ -89,8 +89,12 @@ async fn take_wake_ups<M: Models, T: Tools>(
                         let driven = driven.clone();
                         answers.spawn(async move { settle(work, &driven).await });
                     };
+                    let writers = tasks.clone();
+                    let beside = move |writing| {
+                        writers.spawn(writing);
+                    };
                     let attending = async move {
-                        attend(&driver, &holds, &run, nudges, answer, drain).await;
+                        attend(&driver, &holds, &run, nudges, answer, beside, drain).await;
                         drop(place);
                     };
                     tasks.spawn(attending.instrument(span));
@@ -117,6 +121,7 @@ async fn settle(work: Work, driven: &Driven) {
     let settled = match driven {
         Driven::Unavailable(_) => work.nak(NOT_NOW).await,
         Driven::Parked
+        | Driven::Held
         | Driven::NothingOwed
         | Driven::Paused
         | Driven::NotFound

@@ -190,6 +190,7 @@ mod tests {
             args: args.into(),
             original: None,
             edited_by: None,
+            written: None,
             digest: CallDigest::of(&run, &call, "shop.refund", &definition, args),
             definition,
             run,

@@ -7,7 +7,8 @@
 use serde_json::{Value, json};
 
 use crate::bundle::{
-    ArgRole, Builtin, Effect, Excluded, HookTrust, MAX_SKILLS, MAX_TRIGGERS, Preset, ValueSource,
+    ArgRole, Builtin, Effect, Excluded, HookTrust, MAX_SKILLS, MAX_TRIGGERS, Preset, SummaryBy,
+    ValueSource,
 };
 use crate::trust::Trust;
 
@@ -27,6 +28,10 @@ fn bundle_value() -> Value {
             "tier": pattern("^[A-Za-z0-9_-]{1,63}$", "The tier of models that answers."),
             "instructions": text("The system prompt."),
             "interaction": flag("Whether the agent gets `ask_person`."),
+            "summary": {
+                "description": "Who puts held calls into a sentence for the reviewer: the run's own data, or a model as well.",
+                "enum": SummaryBy::ALL.map(|(word, _)| word),
+            },
             "builtins": {
                 "description": "The built-in tools granted.",
                 "type": "array",
@@ -369,7 +374,7 @@ mod tests {
         for bundle in [
             json!({ "name": "a" }),
             with(
-                json!({ "role": "support", "tier": "fast", "interaction": true,
+                json!({ "role": "support", "tier": "fast", "interaction": true, "summary": "model",
                 "builtins": ["create_artifact"], "instructions": "x", "description": "y" }),
             ),
             with(json!({ "servers": {

@@ -27,6 +27,7 @@ mod quorum;
 mod state;
 mod step;
 mod summary;
+mod support;
 mod time;
 mod transcript;
 
@@ -47,15 +48,16 @@ pub use state::{
     ActionStatus, Answer, ApprovalOutcome, Ballot, Brief, Call, Child, ChildEnd, Clearance,
     Corrupt, Decision, DecisionItem, Edit, Edited, Effect, Finished, HeldCall, Input, Judgement,
     Lowered, ModelFailure, NewChild, Next, Outcome, Phase, Placeholder, Proposed, Refusal,
-    Response, Ruling, RunState, Start, Status, Target, ToolOutput, WaitFor, Words,
+    Response, Ruling, RunState, Start, Status, Summarised, Target, ToolOutput, WaitFor, Words,
+    WrittenSummary,
 };
 pub use step::{
     AssistantMessage, AwaitingApproval, AwaitingInput, Cancelled, ChildFinished, ChildStarted,
     Compaction, CompactionKind, Completion, DenyCause, EndedBy, Escalated, Failed, IdempotencyKey,
     Marks, ModelFailover, Parent, RepeatLoop, Retried, RetryScheduled, Source, SpendingCap, Step,
-    StepError, StepKind, TakenOver, Thinking, Tick, ToolApproved, ToolBlocked, ToolCall,
-    ToolDenied, ToolEdited, ToolOutcome, ToolResult, ToolStarted, ToolsListed, TriggerReceived,
-    Trust, TrustLowered, Usage, UserMessage, Verdict, VoteCast,
+    StepError, StepKind, SummaryWritten, TakenOver, Thinking, Tick, ToolApproved, ToolBlocked,
+    ToolCall, ToolDenied, ToolEdited, ToolOutcome, ToolResult, ToolStarted, ToolsListed,
+    TriggerReceived, Trust, TrustLowered, Usage, UserMessage, Verdict, VoteCast,
 };
 pub use summary::summarise;
 pub use time::{Month, Timestamp};

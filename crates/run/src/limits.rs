@@ -49,6 +49,9 @@ pub const APPROVAL_TIMEOUT: Duration = Duration::from_secs(60 * 60);
 /// How long a tool may take when the bundle does not say (S3.8).
 pub const TOOL_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// How long a model's sentence on a held call may be, in characters; the rest is cut (S6.2).
+pub const MAX_SUMMARY_CHARS: usize = 300;
+
 /// How large a tool's result may be before it is cut, when the bundle does not say (S3.8), in bytes.
 pub const MAX_RESULT_BYTES: usize = 256 * 1024;
 

@@ -308,6 +308,39 @@ impl Scripted {
     }
 }
 
+impl Scripted {
+    /// Somebody of the finance group approves a call, perhaps as changed.
+    fn vote(
+        &mut self,
+        by: &str,
+        approval: &ApprovalId,
+        edit: Option<Edit>,
+        votes: &[(ApprovalId, OpenVote)],
+    ) {
+        let digest = self.state.call_of(approval).unwrap().digest;
+        self.take(Input::Respond(Response {
+            by: PrincipalId::new(by).unwrap(),
+            decisions: vec![DecisionItem {
+                target: Target::Approval(approval.clone()),
+                decision: Decision {
+                    saw: Some(digest),
+                    edit,
+                    ..Decision::new(Verdict::Approve, Some("so".into()))
+                },
+            }],
+            message: None,
+            goes_on: false,
+            seen: None,
+            idempotency: None,
+            ballot: Ballot {
+                groups: ["finance".to_owned()].into(),
+                salt: "salt".into(),
+                votes: votes.to_vec(),
+            },
+        }));
+    }
+}
+
 fn worker(name: &str) -> WorkerId {
     WorkerId::new(name).unwrap()
 }
@@ -504,11 +537,90 @@ fn delegating() -> Vec<Line> {
     run.lines
 }
 
+/// A run whose call is put into words, escalated, edited and approved by two, and that is cancelled.
+fn reviewed() -> Vec<Line> {
+    let mut run = begun();
+    run.answer("", &[("shop.refund", "{\"id\":\"A-17\",\"amount\":1.10}")]);
+    run.judge(vec![Ruling::Ask {
+        rule: "rules#1".into(),
+        reason: "it is much".into(),
+        quorum: Quorum {
+            group: Some("finance".into()),
+            count: 2,
+            no_writers: true,
+            ..Quorum::default()
+        },
+        origins: vec![ArgumentOrigin {
+            pointer: "/id".into(),
+            from: OriginKind::Task,
+            tool: None,
+            call: None,
+        }],
+    }]);
+    let held = run.state.calls()[0].clone();
+    let approval = held.approval.unwrap().id;
+    run.take(Input::Summarised(Summarised {
+        approval: approval.clone(),
+        digest: held.digest,
+        text: "Refund 1.10 to Mallory.".into(),
+        model: "m".into(),
+        usage: Usage {
+            input: 30,
+            cached: 0,
+            output: 6,
+        },
+        cost: Some("0.01 EUR".parse().unwrap()),
+    }));
+    let args = "{\"id\":\"A-17\",\"amount\":0.55}";
+    let edit = Edit {
+        args: args.into(),
+        shown: None,
+        origins: Vec::new(),
+        quorum: Some(Quorum {
+            group: Some("finance".into()),
+            count: 2,
+            escalate: vec![Widening {
+                after_micros: 60_000_000,
+                group: "leads".into(),
+            }],
+            ..Quorum::default()
+        }),
+        judged_at: run.state.seq(),
+    };
+    run.vote("ann", &approval, Some(edit), &[]);
+    run.now += 60_000_000;
+    run.take(Input::Tick);
+    let sealed = OpenVote {
+        by: PrincipalId::new("ann").unwrap(),
+        reason: Some("so".into()),
+        salt: "salt".into(),
+        at: run.state.calls()[0].approval.as_ref().unwrap().votes[0].at,
+    };
+    run.vote("bob", &approval, None, &[(approval.clone(), sealed)]);
+    run.take(Input::Cancel {
+        by: PrincipalId::new("sub").unwrap(),
+        reason: Some("enough".into()),
+        idempotency: None,
+    });
+    run.lines
+}
+
+/// Every step type is in a stored timeline.
+#[test]
+fn every_step_type_is_stored() {
+    let mut missing: Vec<&str> = StepKind::ALL.iter().map(|kind| kind.as_str()).collect();
+    for entry in fs::read_dir(folder()).unwrap() {
+        let text = fs::read_to_string(entry.unwrap().path()).unwrap();
+        missing.retain(|kind| !text.contains(&format!("\"type\":\"{kind}\"")));
+    }
+    assert_eq!(missing, Vec::<&str>::new());
+}
+
 fn write_new(name: &str) {
-    let lines = if name.starts_with("delegating") {
-        delegating()
-    } else {
-        scripted()
+    let lines = match name.split('-').next() {
+        Some("delegating") => delegating(),
+        Some("reviewed") => reviewed(),
+        Some(_) | None => scripted(),
     };
     let path = folder().join(name).with_extension("jsonl");
     assert!(

@@ -44,7 +44,7 @@ impl Store {
 const APPROVAL: &str = "SELECT id, namespace, run, call, agent, requester, tool, args, digest, \
     definition, task_input, trust, rule, reason, summary, seq, status, requested_at, expires_at, \
     decided_by, decided_at, decision_reason, closed_cause, action_status, deciders, \
-    escalates_at, origins, original, edited_by FROM approvals \
+    escalates_at, origins, original, edited_by, written FROM approvals \
     WHERE";
 
 /// One approval of the namespace `$1`. Written so that only the index of ids fits: it is not looked
@@ -181,6 +181,7 @@ struct ApprovalRecord {
     origins: Option<String>,
     original: Option<String>,
     edited_by: Option<String>,
+    written: Option<String>,
 }
 
 impl ApprovalRecord {
@@ -208,6 +209,12 @@ impl ApprovalRecord {
             rule: self.rule,
             reason: self.reason,
             summary: self.summary,
+            written: self
+                .written
+                .as_deref()
+                .map(serde_json::from_str)
+                .transpose()
+                .map_err(|error| format!("`written`: {error}"))?,
             seq: count(self.seq)?,
             status: ApprovalStatus::parse(&self.status)
                 .ok_or_else(|| format!("`{}` is no status of an approval", self.status))?,

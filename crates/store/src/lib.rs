@@ -71,7 +71,7 @@ pub use roles::{Attached, Removed, RoleRow, Roles, UNRESTRICTED};
 pub use runs::{Import, RunFilter, Runs, StoredStep, TaskFilter, VerifyError};
 pub use schedules::{DueSchedule, ScheduleRow, Schedules};
 pub use secrets::{OpenSecret, SealError, SecretKeys, SecretRow, Secrets, SecretsError};
-pub use sweep::{RunRef, StatusCount, Sweep};
+pub use sweep::{RunRef, Sweep};
 pub use tokens::{NewToken, TokenRow, Tokens};
 pub use tool_sets::ToolSets;
 pub use triggers::{TriggerRow, Triggers};

@@ -3,14 +3,14 @@
 
 use std::time::Duration;
 
-use sayso_run::{AgentName, Namespace, RunId, Status};
+use sayso_run::{AgentName, Namespace, RunId};
 use sqlx::AssertSqlSafe;
 
 use crate::database::{Kind, on_both, write_on_both};
 use crate::error::DatabaseError;
 use crate::open::Store;
 use crate::pauses::is_paused;
-use crate::record::{bad_row, count, name};
+use crate::record::{bad_row, name};
 
 /// A run by its id and what its messages are addressed by.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,16 +23,9 @@ pub struct RunRef {
     pub agent: AgentName,
 }
 
-/// How many runs of a namespace have a status.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StatusCount {
-    /// The namespace.
-    pub namespace: Namespace,
-    /// The status.
-    pub status: Status,
-    /// How many.
-    pub count: u64,
-}
+/// The runs that have ends of children to take, each once. There are few, and each is looked up: a
+/// planner that expects many would read all runs instead.
+const PARENTS: &str = "(SELECT DISTINCT parent FROM child_ends)";
 
 /// The questions of the sweeps.
 #[derive(Debug, Clone, Copy)]
@@ -130,7 +123,7 @@ impl Sweep<'_> {
     /// (S3.6).
     pub async fn waiting_parents(&self, limit: u32) -> Result<Vec<RunRef>, DatabaseError> {
         let sql = format!(
-            "SELECT DISTINCT r.id, r.namespace, r.agent FROM child_ends c \
+            "SELECT r.id, r.namespace, r.agent FROM {PARENTS} c \
              JOIN runs r ON r.id = c.parent \
              WHERE r.worker IS NULL AND r.ended_at IS NULL AND NOT {paused} AND $1 = 0 LIMIT $2",
             paused = is_paused("r")
@@ -141,10 +134,11 @@ impl Sweep<'_> {
     /// Runs that have ended for good, with ends of children that are not on their record yet: what
     /// comes late is recorded all the same (S1.4).
     pub async fn late_parents(&self, limit: u32) -> Result<Vec<RunRef>, DatabaseError> {
-        let sql = "SELECT DISTINCT r.id, r.namespace, r.agent FROM child_ends c \
-             JOIN runs r ON r.id = c.parent \
-             WHERE r.status IN ('completed', 'cancelled') AND $1 = 0 LIMIT $2";
-        self.runs(sql.to_owned(), Duration::ZERO, limit).await
+        let sql = format!(
+            "SELECT r.id, r.namespace, r.agent FROM {PARENTS} c JOIN runs r ON r.id = c.parent \
+             WHERE r.status IN ('completed', 'cancelled') AND $1 = 0 LIMIT $2"
+        );
+        self.runs(sql, Duration::ZERO, limit).await
     }
 
     /// Live runs whose parent has ended: nobody waits for them any more (S1.4).
@@ -182,33 +176,6 @@ impl Sweep<'_> {
              WHERE r.worker IS NOT NULL AND r.ended_at IS NOT NULL AND r.open_calls > 0 \
              AND w.ended_at IS NOT NULL AND $1 = 0 LIMIT $2";
         self.runs(sql.to_owned(), Duration::ZERO, limit).await
-    }
-
-    /// How many runs are live, by namespace and status.
-    pub async fn counts(&self) -> Result<Vec<StatusCount>, DatabaseError> {
-        let rows: Vec<(String, String, i64)> = on_both!(&self.0.0.database, |pool| {
-            sqlx::query_as(
-                "SELECT namespace, status, COUNT(*) FROM runs \
-                 WHERE ended_at IS NULL AND imported_from IS NULL \
-                 GROUP BY namespace, status ORDER BY namespace, status",
-            )
-            .fetch_all(pool)
-            .await
-        })?;
-        rows.into_iter()
-            .map(|(namespace, status, runs)| {
-                let bad = bad_row("runs", format!("{namespace}, {status}"));
-                let read = || {
-                    Ok(StatusCount {
-                        namespace: name(namespace)?,
-                        status: Status::parse(&status)
-                            .ok_or_else(|| format!("`{status}` is no status"))?,
-                        count: count(runs)?,
-                    })
-                };
-                read().map_err(bad)
-            })
-            .collect()
     }
 
     fn now(&self) -> &'static str {

@@ -44,6 +44,8 @@ pub fn approval(namespace: &Namespace, agent: &AgentName, change: ApprovalChange
         ApprovalChange::Requested => "approval_requested",
         ApprovalChange::Decided => "approval_decided",
         ApprovalChange::Closed => "approval_closed",
+        ApprovalChange::Escalated => "approval_escalated",
+        ApprovalChange::Updated => "approval_updated",
     };
     join(&[EVENTS, namespace.as_str(), agent.as_str(), token])
 }

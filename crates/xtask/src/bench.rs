@@ -12,6 +12,7 @@ mod database;
 mod drive;
 mod floor;
 mod house;
+mod inbox;
 mod kills;
 mod machine;
 mod paused;
@@ -52,13 +53,13 @@ pub(crate) struct Arguments {
     /// Gated runs that are measured with 64 in flight; an eighth of it with one.
     #[arg(long, value_name = "N", default_value_t = 4000, value_parser = clap::value_parser!(u32).range(64..))]
     runs: u32,
-    /// Runs that wait for a decision while memory is measured (10,000); 0 leaves that out.
+    /// Runs that wait for a decision while memory or the inbox is measured (10,000); 0 leaves memory out.
     #[arg(long, value_name = "N")]
     paused: Option<u32>,
     /// Kills of an executor each way, where kills are measured (20).
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     kills: Option<u32>,
-    /// Measures one thing only; kills are measured only so.
+    /// Measures one thing only; the inbox and kills are measured only so.
     #[arg(long, value_enum, value_name = "WHAT")]
     only: Option<Only>,
     /// The call that is gated.
@@ -77,6 +78,8 @@ pub(crate) struct Arguments {
 enum Only {
     /// Memory and speed while runs wait.
     Paused,
+    /// Reading and deciding while few and while many approvals wait.
+    Inbox,
     /// How long runs stand still when their executor is killed; six processes only.
     Kills,
 }
@@ -169,6 +172,11 @@ fn measured(processes: &Processes, house: &mut House, arguments: &Arguments) -> 
             let crowd = Crowd::meet(processes, house)?;
             let paused = paused::measure(&crowd, house, arguments.paused())?;
             line(house, Found::Paused(&paused))
+        }
+        Some(Only::Inbox) => {
+            let crowd = Crowd::meet(processes, house)?;
+            let inbox = inbox::measure(&crowd, house, arguments.paused())?;
+            line(house, Found::Inbox(&inbox))
         }
         Some(Only::Kills) => {
             let kills = kills::measure(processes, house, arguments.kills())?;

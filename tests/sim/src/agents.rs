@@ -10,6 +10,7 @@ const BUNDLE: &str = r#"
 name: clerk
 instructions: You work in a simulated shop.
 interaction: true
+summary: model
 role: clerk
 agents: [clerk]
 servers:

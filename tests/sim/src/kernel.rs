@@ -301,6 +301,20 @@ pub(crate) struct Machine {
     born: usize,
 }
 
+/// What tasks hold holds the machine's state, and what is spawned stands in it: whatever is left is let
+/// go, or it would be there for ever.
+impl Drop for Machine {
+    fn drop(&mut self) {
+        loop {
+            self.tasks.clear();
+            let spawned = std::mem::take(&mut self.kernel.state().spawned);
+            if spawned.is_empty() {
+                return;
+            }
+        }
+    }
+}
+
 impl Machine {
     pub(crate) fn new(seed: u64, keep_trace: bool) -> Self {
         let outside = Process {

@@ -152,6 +152,7 @@ fn run(seed: u64, mut machine: Machine) -> Report {
         world.checker().check_end(&world);
     }
     plant(None);
+    world.desks.close();
     report(seed, &kernel, &world, workers)
 }
 

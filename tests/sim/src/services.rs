@@ -58,6 +58,11 @@ impl Desks {
         }
     }
 
+    /// Closes all of them: they hold the world that holds them.
+    pub(crate) fn close(&self) {
+        self.all().clear();
+    }
+
     fn pick(&self, world: &World, kind: Kind) -> Desk {
         let desks = self.all();
         let fit: Vec<&Desk> = desks.iter().filter(|desk| desk.kind == kind).collect();

@@ -147,7 +147,8 @@ async fn take_wake_ups(
                 world.begins_driving(pid, &run);
                 world.kernel.spawn(pid, async move {
                     let answer = answer(&attending, delivery);
-                    attend(&driver, &holds, &run, nudges, answer, drain).await;
+                    let beside = |writing| attending.kernel.spawn(pid, writing);
+                    attend(&driver, &holds, &run, nudges, answer, beside, drain).await;
                     attending.ends_driving(pid, &run);
                     drop(place);
                 });
@@ -167,6 +168,7 @@ fn answer(world: &Arc<World>, delivery: Delivery) -> impl FnOnce(&Driven) + Send
                 world.kernel.broken(format!("{run} is left alone: {why}"));
             }
             Driven::Parked
+            | Driven::Held
             | Driven::NothingOwed
             | Driven::Paused
             | Driven::NotFound

@@ -11,6 +11,10 @@ const SCRIPT: &str = "turns:
     calls: [{tool: ledger.append, args: {n: 1}}]
   - text: It is written.";
 
+const EDITED: &str = r#"turns:
+  - calls: [{tool: ledger.append, args_raw: '{"n":1, "note":"two\nlines", "z":1.10}'}]
+  - text: It is written."#;
+
 /// What a person wrote, with markup that must stay text.
 const INPUT: &str = "Write 1 into the <b>ledger</b>, please.";
 
@@ -36,6 +40,59 @@ fn a_person_approves_in_a_browser_and_sees_the_run_complete() {
         assert_eq!(browser.complaints(), Vec::<serde_json::Value>::new());
         assert_eq!(case.ledger.numbers(&run), [1]);
     });
+}
+
+/// S6.7: a person changes a value of a call on its page and approves it so; what they did not touch
+/// stays as it was, and a form that changes nothing does nothing.
+#[test]
+fn s6_7_a_person_changes_a_value_in_a_browser() {
+    on_runtime(async {
+        let case = Case::alone(Shape::Embedded, Options::new().script("balanced", EDITED)).await;
+        let bundle = Bundle::new("page")
+            .tier("balanced")
+            .ledger("ledger", "append")
+            .ask("ledger.append");
+        let run = case.begin(&bundle).await;
+        let held = case.app.held(&run, 1).await.remove(0);
+        let browser = Browser::start(case.folder()).await;
+        log_in_to(&case, &browser, "#inbox .card").await;
+
+        let page = format!("{}/approvals/{}", case.address(0), held.id);
+        for change in ["", "'19'"] {
+            browser.open(&page);
+            browser
+                .until("document.readyState == 'complete' && !!document.querySelector('.edit')")
+                .await;
+            browser.click(".edit summary");
+            if !change.is_empty() {
+                let field = "document.querySelector('[name=\"value:/n\"]').value";
+                browser.value(&format!("{field} = {change}"));
+                browser.keep_picture("edit.png");
+            }
+            browser.click(".edit button");
+            let seen = if change.is_empty() {
+                "No value is changed"
+            } else {
+                "Edited by app"
+            };
+            let seen = format!("document.body.innerText.includes('{seen}')");
+            browser.until(&seen).await;
+        }
+        case.completed(&run).await;
+        let ran = case.app.approval(&held.id).await.expect("it is there");
+        assert_eq!(ran.args_json, r#"{"n":19, "note":"two\nlines", "z":1.10}"#);
+        assert_eq!(ran.edited_by.as_deref(), Some("app"));
+    });
+}
+
+async fn log_in_to(case: &Case, browser: &Browser, until: &str) {
+    browser.open(&case.address(0));
+    browser.until("location.pathname == '/login'").await;
+    browser.write("#token", &case.token("app"));
+    browser.click("main button");
+    browser
+        .until(&format!("!!document.querySelector('{until}')"))
+        .await;
 }
 
 async fn log_in(case: &Case, browser: &Browser) {

@@ -174,7 +174,7 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
 
 /// The currency of the namespace's cap, if it has one; an error if the cap is met. A journal that is
 /// away is asked again: without an answer nothing is spent.
-pub(super) async fn spendable<J: Journal>(
+pub(crate) async fn spendable<J: Journal>(
     journal: &J,
     namespace: &Namespace,
 ) -> Result<Option<Currency>, Budget> {
@@ -192,6 +192,14 @@ pub(super) async fn spendable<J: Journal>(
             }
         }
     }
+}
+
+/// Nobody reads along.
+pub(crate) struct Silent;
+
+impl Deltas for Silent {
+    fn text(&self, _text: &str) {}
+    fn withdrawn(&self) {}
 }
 
 struct RunDeltas<'a, H> {

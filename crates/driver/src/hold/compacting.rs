@@ -10,11 +10,11 @@ use std::sync::Arc;
 use sayso_run::{FailureCode, Input, Message, ModelFailure, Usage};
 
 use super::Hold;
-use super::asking::spendable;
+use super::asking::{Silent, spendable};
 use super::underway::Done;
 use crate::journal::Journal;
 use crate::session::Stuck;
-use crate::world::{Deltas, Herald, ModelReply, ModelRequest, Models, Policy, Tools};
+use crate::world::{Herald, ModelReply, ModelRequest, Models, Policy, Tools};
 
 /// The part of the window that a request may fill before it is compacted, in percent.
 const FULL: u64 = 80;
@@ -47,13 +47,6 @@ pub(super) enum Size {
     Brief { upto: u32, tokens: u64 },
     /// It cannot be made to fit.
     TooLarge { tokens: u64, window: u64 },
-}
-
-struct Silent;
-
-impl Deltas for Silent {
-    fn text(&self, _text: &str) {}
-    fn withdrawn(&self) {}
 }
 
 impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> {

@@ -6,7 +6,7 @@
 //! model, [`compacting`] makes what it is asked smaller, [`sending`] sends calls, [`delegating`]
 //! makes runs of them.
 
-mod asking;
+pub(crate) mod asking;
 mod compacting;
 pub(crate) mod delegating;
 mod judging;
@@ -18,6 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::stream::StreamExt;
+use sayso_rules::bundle::SummaryBy;
 use sayso_run::{Effect, Input, Next, SpendingCap, WaitFor};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -386,7 +387,13 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
                 if state.status().is_terminal() {
                     self.driver.tools.ended(state.run()).await;
                 }
-                Ok(Turn::Ended(Driven::Parked))
+                let is_due = self.revision.bundle.summary == SummaryBy::Model
+                    && state.unsummarised().next().is_some();
+                Ok(Turn::Ended(if is_due {
+                    Driven::Held
+                } else {
+                    Driven::Parked
+                }))
             }
             Flushed::Moved | Flushed::Lost => Ok(Turn::Moved),
         }

@@ -4,17 +4,17 @@ use axum::extract::{Path, Query, State};
 use axum::response::{IntoResponse, Redirect, Response};
 use maud::{Markup, html};
 use sayso_run::Timestamp;
-use sayso_service::error::Coded;
+use sayso_service::error::{Coded, Kind};
 use sayso_wire::v1;
 use sayso_wire::v1::approval_service_server::ApprovalService;
 use serde::Deserialize;
 
-use super::Console;
 use super::page::{Refused, form_value, notice, once, page};
 use super::posted::Posted;
 use super::run::trust;
 use super::text::{LONG, cut, distance, shown, spoken};
 use super::visitor::Visitor;
+use super::{Console, editing};
 
 const GET: &str = "/sayso.v1.ApprovalService/GetApproval";
 const DECIDE: &str = "/sayso.v1.ApprovalService/DecideApproval";
@@ -58,15 +58,70 @@ pub(super) async fn decide(
         edits: Vec::new(),
         digest: fields.take("digest"),
     };
+    send(&console, &visitor, request).await
+}
+
+/// Approves it with other values, and shows what came of it (S6.7).
+pub(super) async fn edit(
+    State(console): State<Console>,
+    Path(id): Path<String>,
+    posted: Posted,
+) -> Result<Response, Refused> {
+    let Posted {
+        visitor,
+        mut fields,
+    } = posted;
+    let approval = get(&console, &visitor, &id).await?;
+    let edits = editing::changes(&approval.args_json, &mut fields);
+    if edits.is_empty() {
+        let message = "No value is changed, so nothing was done; to approve the call as it is, use `Approve`.";
+        let refused = Coded::new(Kind::Invalid, "edit.empty", message);
+        return answer(&console, &visitor, id, &refused).await;
+    }
+    let request = v1::DecideApprovalRequest {
+        approval_id: id,
+        verdict: v1::Verdict::Approve.into(),
+        reason: fields.take("reason"),
+        message: String::new(),
+        idempotency_key: fields.take("key"),
+        edits,
+        digest: fields.take("digest"),
+    };
+    send(&console, &visitor, request).await
+}
+
+async fn send(
+    console: &Console,
+    visitor: &Visitor,
+    request: v1::DecideApprovalRequest,
+) -> Result<Response, Refused> {
+    let id = request.approval_id.clone();
     let decided = console.api.decide_approval(visitor.ask(DECIDE, request)?);
     match decided.await {
         Ok(_) => Ok(Redirect::to(&format!("/approvals/{id}")).into_response()),
-        Err(status) => {
-            let refused = Coded::from_status(&status);
-            let shown = view(&console, &visitor, id, false, Some(&refused)).await?;
-            Ok((refused.kind.http(), shown).into_response())
-        }
+        Err(status) => answer(console, visitor, id, &Coded::from_status(&status)).await,
     }
+}
+
+async fn answer(
+    console: &Console,
+    visitor: &Visitor,
+    id: String,
+    refused: &Coded,
+) -> Result<Response, Refused> {
+    let shown = view(console, visitor, id, false, Some(refused)).await?;
+    Ok((refused.kind.http(), shown).into_response())
+}
+
+async fn get(console: &Console, visitor: &Visitor, id: &str) -> Result<v1::Approval, Coded> {
+    let request = v1::GetApprovalRequest {
+        approval_id: id.to_owned(),
+    };
+    let got = console.api.get_approval(visitor.ask(GET, request)?).await;
+    let got = got.map_err(|status| Coded::from_status(&status))?;
+    got.into_inner()
+        .approval
+        .ok_or_else(crate::refuse::no_approval)
 }
 
 async fn view(
@@ -76,17 +131,14 @@ async fn view(
     all: bool,
     refused: Option<&Coded>,
 ) -> Result<Markup, Coded> {
-    let request = v1::GetApprovalRequest { approval_id: id };
-    let got = console.api.get_approval(visitor.ask(GET, request)?).await;
-    let got = got.map_err(|status| Coded::from_status(&status))?;
-    let approval = got.into_inner().approval;
-    let approval = approval.ok_or_else(crate::refuse::no_approval)?;
+    let approval = get(console, visitor, &id).await?;
     let now = console.now();
     let body = html! {
         p.trail { a href="/" { "Inbox" } }
         h1 { bdi { (cut(&approval.summary, LONG)) } }
         @if let Some(refused) = refused { (notice(refused)) }
         (standing(&approval, now))
+        (written(&approval))
         (arguments(&approval, all))
         (origins(&approval))
         (before(&approval))
@@ -118,6 +170,25 @@ fn standing(approval: &v1::Approval, now: Timestamp) -> Markup {
         }
         @if let Some(reason) = &approval.decision_reason {
             blockquote.text { (cut(reason, LONG)) }
+        }
+    }
+}
+
+/// What a model wrote of it, with what nothing supports.
+fn written(approval: &v1::Approval) -> Markup {
+    html! {
+        @if let Some(written) = &approval.written_summary {
+            p { (shown(&written.model)) " writes: " bdi { (cut(&written.text, LONG)) } }
+            @if !written.unsupported.is_empty() {
+                p.notice role="note" {
+                    "Neither the arguments nor the run have: "
+                    @for (at, flag) in written.unsupported.iter().enumerate() {
+                        @if at > 0 { ", " }
+                        strong { bdi { (shown(flag)) } }
+                    }
+                    ". Go by the arguments."
+                }
+            }
         }
     }
 }
@@ -281,6 +352,7 @@ fn decision(approval: &v1::Approval, visitor: &Visitor) -> Markup {
                     button.bad name="verdict" value="deny" { "Deny" }
                 }
             }
+            (editing::form(approval, visitor))
         }
     }
 }

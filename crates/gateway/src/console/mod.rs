@@ -37,6 +37,7 @@
 mod agents;
 mod approval;
 mod assets;
+mod editing;
 mod headers;
 mod inbox;
 mod live;
@@ -92,6 +93,7 @@ pub(crate) fn router(shared: &Arc<Shared>) -> Router {
         .route("/logout", post(login::log_out))
         .route("/approvals/{id}", get(approval::show))
         .route("/approvals/{id}/decide", post(approval::decide))
+        .route("/approvals/{id}/edit", post(approval::edit))
         .route("/agents", get(agents::show))
         .route("/agents/{name}", get(agents::one))
         .route("/runs", get(runs::show))

@@ -37,8 +37,20 @@ impl Fields {
     /// A field's text, without the blanks around it and with the line breaks of this world; empty if
     /// the form has no such field.
     pub(super) fn take(&mut self, name: &str) -> String {
-        let given = self.0.remove(name).unwrap_or_default();
-        given.trim().replace("\r\n", "\n")
+        self.take_if_there(name).unwrap_or_default()
+    }
+
+    /// The same; none if the form has no such field.
+    pub(super) fn take_if_there(&mut self, name: &str) -> Option<String> {
+        let given = self.0.remove(name)?;
+        Some(given.trim().replace("\r\n", "\n"))
+    }
+
+    /// A form with these fields.
+    #[cfg(test)]
+    pub(super) fn of<const N: usize>(fields: [(&str, &str); N]) -> Self {
+        let fields = fields.map(|(name, text)| (name.to_owned(), text.to_owned()));
+        Self(fields.into())
     }
 }
 

@@ -147,6 +147,13 @@ fn told(read: Step, step: &v1::RunStep, calls: &Calls) -> Entry {
             "Nobody has decided " (tool(&it.call)) ": " strong { (shown(&it.group)) }
             " may decide as well." (review(&it.approval))
         }),
+        Step::SummaryWritten(it) => {
+            let sentence = html! {
+                strong { (shown(&it.model)) } " put " (tool(&it.call)) " into words:"
+                (review(&it.approval))
+            };
+            Entry::of(sentence).prose(it.text)
+        }
         Step::ToolApproved(it) => {
             let sentence = html! { (who) " approved " (tool(&it.call)) "." (review(&it.approval)) };
             Entry::of(sentence).maybe(it.reason)

@@ -43,6 +43,11 @@ pub(crate) fn approval(row: &ApprovalRow) -> v1::Approval {
         trust_lowered: None,
         origins: row.origins.iter().map(origin).collect(),
         approved_before: None,
+        written_summary: row.written.as_ref().map(|written| v1::WrittenSummary {
+            text: written.text.clone(),
+            unsupported: written.unsupported.clone(),
+            model: written.model.clone(),
+        }),
         deciders: row
             .deciders
             .as_ref()

@@ -391,5 +391,7 @@ fn told(changed: &Changed) -> Sent {
         ApprovalChange::Requested => Sent::Requested(approval),
         ApprovalChange::Decided => Sent::Decided(approval),
         ApprovalChange::Closed => Sent::Closed(approval),
+        ApprovalChange::Escalated => Sent::Escalated(approval),
+        ApprovalChange::Updated => Sent::Updated(approval),
     }
 }

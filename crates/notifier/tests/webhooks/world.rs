@@ -374,6 +374,7 @@ fn approval(
         args: args.into(),
         original: None,
         edited_by: None,
+        written: None,
         digest: CallDigest::of(run, &call, "shop.refund", &definition, args),
         definition,
         call,

@@ -81,6 +81,9 @@ pub struct Bundle {
     pub instructions: String,
     /// Whether the agent gets `ask_person` (S1.8).
     pub interaction: bool,
+    /// Who puts held calls into a sentence for the reviewer (S6.2).
+    #[serde(skip_serializing_if = "SummaryBy::is_run")]
+    pub summary: SummaryBy,
     /// The built-in tools granted.
     pub builtins: BTreeSet<Builtin>,
     /// The MCP servers granted, by name (S3.5).
@@ -100,6 +103,27 @@ pub struct Bundle {
     /// How it is offered to A2A clients (S6.13); not at all if there is no such block.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub a2a: Option<A2a>,
+}
+
+/// Who puts a held call into a sentence for the reviewer (S6.2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SummaryBy {
+    /// The run's own data alone.
+    #[default]
+    Run,
+    /// A model as well, whose sentence follows.
+    Model,
+}
+
+impl SummaryBy {
+    /// Every way, with the word for it.
+    pub const ALL: [(&'static str, SummaryBy); 2] =
+        [("run", SummaryBy::Run), ("model", SummaryBy::Model)];
+
+    fn is_run(&self) -> bool {
+        *self == SummaryBy::Run
+    }
 }
 
 /// An MCP server of a bundle (S3.5).

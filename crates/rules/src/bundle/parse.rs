@@ -8,7 +8,7 @@ use super::fields::{At, quote};
 use super::parse_permissions::permissions;
 use super::parse_tools::tools;
 use super::triggers::triggers;
-use super::{Builtin, Bundle, DEFAULT_TIER, Server, Transport, node, secrets, text};
+use super::{Builtin, Bundle, DEFAULT_TIER, Server, SummaryBy, Transport, node, secrets, text};
 
 const AGENT_NAME: &str = "a name of 1 to 63 characters of a-z, 0-9 and `-`";
 const PART_NAME: &str = "a name of 1 to 63 letters, digits, `_` and `-`";
@@ -39,6 +39,9 @@ fn whole(report: &mut Report, root: &At<'_>) -> Option<Bundle> {
         .take("instructions")
         .and_then(|at| at.text(report).map(str::to_owned));
     let interaction = fields.take("interaction").and_then(|at| at.flag(report));
+    let summary = fields
+        .take("summary")
+        .and_then(|at| at.word(report, &SummaryBy::ALL));
     let builtins = fields.take("builtins").and_then(|at| builtins(report, &at));
     let servers = fields.take("servers").and_then(|at| servers(report, &at));
     let agents = fields.take("agents").and_then(|at| agents(report, &at));
@@ -48,7 +51,7 @@ fn whole(report: &mut Report, root: &At<'_>) -> Option<Bundle> {
         .and_then(|at| permissions(report, &at));
     let triggers = fields.take("triggers").and_then(|at| triggers(report, &at));
     let a2a = fields.take("a2a").and_then(|at| a2a(report, &at));
-    fields.refuse(report, &["docs", "endpoints", "summary"]);
+    fields.refuse(report, &["docs", "endpoints"]);
     fields.finish(report);
     Some(Bundle {
         name: name.unwrap_or_default(),
@@ -57,6 +60,7 @@ fn whole(report: &mut Report, root: &At<'_>) -> Option<Bundle> {
         tier: tier.unwrap_or_else(|| DEFAULT_TIER.to_owned()),
         instructions: instructions.unwrap_or_default(),
         interaction: interaction.unwrap_or(false),
+        summary: summary.unwrap_or_default(),
         builtins: builtins.unwrap_or_default(),
         servers: servers.unwrap_or_default(),
         agents: agents.unwrap_or_default(),

@@ -196,7 +196,6 @@ fn what_is_not_done_is_refused_by_its_key_never_ignored() {
     for (lines, path) in [
         ("docs: []", "docs"),
         ("endpoints: []", "endpoints"),
-        ("summary: model", "summary"),
         ("builtins: [send_email]", "builtins[0]"),
     ] {
         assert_eq!(

@@ -145,6 +145,7 @@ impl RunState {
             Step::ToolEdited(edited) => self.tool_edited(&recorded.actor, edited, seq)?,
             Step::VoteCast(vote) => self.vote_cast(&recorded.actor, vote, at)?,
             Step::Escalated(escalated) => self.escalated(escalated)?,
+            Step::SummaryWritten(written) => self.summary_written(written)?,
             Step::ToolApproved(approved) => self.tool_approved(&recorded.actor, approved, at)?,
             Step::ToolDenied(denied) => self.tool_denied(&recorded.actor, denied, seq, at)?,
             Step::ToolStarted(started) => self.tool_started(started, seq)?,

@@ -1,13 +1,14 @@
 //! Folding what happens to held calls: blocked, edited, voted on, decided.
 
 use super::apply::person;
-use super::call::{ApprovalOutcome, Edited};
+use super::call::{ApprovalOutcome, Edited, WrittenSummary};
 use super::{Clearance, Entry, HeldCall, Outcome, Phase, RunState};
 use crate::actor::Actor;
 use crate::digest::{CallDigest, Digest, Fingerprint};
 use crate::quorum::CastVote;
 use crate::step::{
-    DenyCause, Escalated, ToolApproved, ToolBlocked, ToolDenied, ToolEdited, VoteCast,
+    DenyCause, Escalated, SummaryWritten, ToolApproved, ToolBlocked, ToolDenied, ToolEdited,
+    VoteCast,
 };
 use crate::time::Timestamp;
 
@@ -28,6 +29,7 @@ impl RunState {
             rule: step.rule.clone(),
             reason: step.reason.clone(),
             summary: step.summary.clone(),
+            written: None,
             requested_at: at,
             expires_at: step.expires_at,
             seq,
@@ -69,6 +71,7 @@ impl RunState {
         approval.votes.clear();
         approval.seq = seq;
         approval.summary.clone_from(&step.summary);
+        approval.written = None;
         approval.origins.clone_from(&step.origins);
         Ok(())
     }
@@ -100,6 +103,23 @@ impl RunState {
         let call = self.call_in(&step.call, |phase| matches!(phase, Phase::Held))?;
         let approval = call.approval.as_mut().ok_or("no approval was widened")?;
         approval.widened.push(step.group.clone());
+        Ok(())
+    }
+
+    pub(super) fn summary_written(&mut self, step: &SummaryWritten) -> Result<(), String> {
+        self.spend(step.usage, step.cost);
+        let call = self
+            .call_mut(&step.call)
+            .ok_or("a summary of no call that was proposed")?;
+        if call.digest != step.digest {
+            return Err(format!("the summary of {} is of another call", step.call));
+        }
+        let approval = call.approval.as_mut().ok_or("a summary of no approval")?;
+        approval.written = Some(WrittenSummary {
+            text: step.text.clone(),
+            unsupported: step.unsupported.clone(),
+            model: step.model.clone(),
+        });
         Ok(())
     }
 

@@ -1,3 +1,5 @@
+use serde::{Deserialize, Serialize};
+
 use crate::digest::{CallDigest, Digest, Fingerprint};
 use crate::id::{ApprovalId, CallId, PrincipalId, RunId, WorkerId};
 use crate::origin::ArgumentOrigin;
@@ -98,6 +100,8 @@ pub struct HeldCall {
     pub reason: String,
     /// One sentence for the reviewer.
     pub summary: String,
+    /// A model's sentence beside it, once there is one.
+    pub written: Option<WrittenSummary>,
     /// When it was asked for.
     pub requested_at: Timestamp,
     /// When it counts as denied.
@@ -122,6 +126,17 @@ impl HeldCall {
         let next = self.quorum.escalate.get(self.widened.len())?;
         Some(self.requested_at.plus_micros(next.after_micros))
     }
+}
+
+/// What a model wrote of a held call for the reviewer (S6.2).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WrittenSummary {
+    /// The sentence.
+    pub text: String,
+    /// Amounts and names in it that nothing supports.
+    pub unsupported: Vec<String>,
+    /// The model.
+    pub model: String,
 }
 
 /// A call that a person changed before it was decided (S6.7).

@@ -37,13 +37,13 @@ use crate::step::{EndedBy, Failed, IdempotencyKey, TriggerReceived, Trust, Usage
 pub use apply::Corrupt;
 pub use call::{
     ActionStatus, ApprovalOutcome, Call, Child, Clearance, Edited, Finished, HeldCall, Outcome,
-    Phase, Placeholder,
+    Phase, Placeholder, WrittenSummary,
 };
 pub use compact::Brief;
 pub(crate) use compact::SMALL_RESULT;
 pub use decide::{
     Answer, Ballot, ChildEnd, Decision, DecisionItem, Edit, Input, Judgement, ModelFailure,
-    NewChild, Proposed, Response, Ruling, Start, Target, ToolOutput,
+    NewChild, Proposed, Response, Ruling, Start, Summarised, Target, ToolOutput,
 };
 pub use next::{Effect, Next, WaitFor};
 pub use refusal::Refusal;

@@ -21,8 +21,8 @@ pub use call::{
 };
 pub use end::{Cancelled, Completion, EndedBy, Failed, Retried};
 pub use review::{
-    AwaitingApproval, AwaitingInput, DenyCause, Escalated, ToolApproved, ToolBlocked, ToolDenied,
-    ToolEdited, Verdict, VoteCast,
+    AwaitingApproval, AwaitingInput, DenyCause, Escalated, SummaryWritten, ToolApproved,
+    ToolBlocked, ToolDenied, ToolEdited, Verdict, VoteCast,
 };
 pub use start::{
     IdempotencyKey, Parent, Source, Tick, ToolsListed, TriggerReceived, Trust, UserMessage,
@@ -113,6 +113,7 @@ steps! {
     ToolCall(ToolCall) = "tool_call" v 1,
     ToolBlocked(ToolBlocked) = "tool_blocked" v 1,
     AwaitingApproval(AwaitingApproval) = "awaiting_approval" v 1,
+    SummaryWritten(SummaryWritten) = "summary_written" v 1,
     ToolEdited(ToolEdited) = "tool_edited" v 1,
     VoteCast(VoteCast) = "vote_cast" v 1,
     Escalated(Escalated) = "escalated" v 1,

@@ -4,8 +4,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::digest::{CallDigest, Digest};
 use crate::id::{ApprovalId, CallId};
+use crate::money::Money;
 use crate::origin::ArgumentOrigin;
 use crate::quorum::{OpenVote, Quorum};
+use crate::step::Usage;
 use crate::time::Timestamp;
 
 /// A call is held until a person decides.
@@ -80,6 +82,30 @@ pub struct Escalated {
     pub approval: ApprovalId,
     /// The group.
     pub group: String,
+}
+
+/// A model has put a held call into one sentence for the reviewer (S6.2). It stands beside the call and
+/// the run's own sentence; nothing is decided or executed by it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SummaryWritten {
+    /// The call.
+    pub call: CallId,
+    /// Its approval.
+    pub approval: ApprovalId,
+    /// What the sentence is about.
+    pub digest: CallDigest,
+    /// The sentence.
+    pub text: String,
+    /// Amounts and names in it that occur neither in the arguments nor in the run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unsupported: Vec<String>,
+    /// The model that wrote it, by its configured name.
+    pub model: String,
+    /// Its tokens.
+    pub usage: Usage,
+    /// What it cost, if the model has a price.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<Money>,
 }
 
 /// The run waits for the approvals of the calls just blocked.

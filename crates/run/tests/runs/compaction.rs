@@ -3,7 +3,8 @@
 use sayso_run::*;
 
 use crate::check::check_well_formed;
-use crate::world::{Event, World};
+use crate::event::Event;
+use crate::world::World;
 
 /// A run of six turns, the third with four calls of which one is denied, one held and left
 /// undecided while the run goes on with a message, and one answered later.

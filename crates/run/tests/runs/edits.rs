@@ -3,7 +3,8 @@
 use sayso_run::*;
 
 use crate::check::check_well_formed;
-use crate::world::{Event, World, edit};
+use crate::event::Event;
+use crate::world::{World, edit};
 
 /// A run that waits for one call.
 fn waiting() -> World {

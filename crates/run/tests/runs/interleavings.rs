@@ -5,7 +5,8 @@
 use proptest::prelude::*;
 use sayso_run::*;
 
-use crate::world::{Event, World, event};
+use crate::event::{Event, event};
+use crate::world::World;
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2_000, ..ProptestConfig::default() })]

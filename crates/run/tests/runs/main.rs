@@ -6,6 +6,7 @@
 )]
 
 mod check;
+mod event;
 mod world;
 
 mod compaction;

@@ -2,7 +2,8 @@
 
 use sayso_run::*;
 
-use crate::world::{Event, World};
+use crate::event::Event;
+use crate::world::World;
 
 const SECOND: i64 = 1_000_000;
 

@@ -110,6 +110,24 @@ pub(crate) fn card(approval: &v1::Approval, output: &Output) -> String {
         write!(text, "\n  {name:<10} {}", indented(&value))
             .expect("writing to memory does not fail");
     };
+    if let Some(written) = &approval.written_summary {
+        let by = visible::line(&written.model);
+        add(
+            "in words",
+            format!("{} ({by})", visible::line(&written.text)),
+        );
+        if !written.unsupported.is_empty() {
+            let flags: Vec<String> = written
+                .unsupported
+                .iter()
+                .map(|it| visible::line(it))
+                .collect();
+            add(
+                "beware",
+                format!("neither arguments nor run have: {}", flags.join(", ")),
+            );
+        }
+    }
     add("tool", visible::line(&approval.tool));
     add(
         "arguments",

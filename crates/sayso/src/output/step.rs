@@ -109,6 +109,16 @@ impl Teller {
                     visible::line(&escalated.group)
                 ),
             ),
+            Step::SummaryWritten(written) => said(
+                None,
+                format!(
+                    "{} put {} into words: {}{}",
+                    visible::line(&written.model),
+                    self.call(&written.call),
+                    visible::line(&written.text),
+                    flagged(&written.unsupported)
+                ),
+            ),
             Step::ToolApproved(approved) => {
                 let text = format!("{} is approved by {actor}", self.call(&approved.call));
                 said(
@@ -377,6 +387,15 @@ fn with_reason(text: String, reason: Option<&str>) -> String {
         Some(reason) => format!("{text}: {}", visible::block(reason)),
         None => text,
     }
+}
+
+/// What a written summary says and nothing supports.
+fn flagged(unsupported: &[String]) -> String {
+    if unsupported.is_empty() {
+        return String::new();
+    }
+    let flags: Vec<String> = unsupported.iter().map(|it| visible::line(it)).collect();
+    format!("; neither arguments nor run have: {}", flags.join(", "))
 }
 
 #[cfg(test)]

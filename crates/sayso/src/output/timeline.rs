@@ -153,6 +153,7 @@ fn answer(step: &v1::RunStep) -> Option<String> {
         | Step::ToolEdited(_)
         | Step::VoteCast(_)
         | Step::Escalated(_)
+        | Step::SummaryWritten(_)
         | Step::ToolApproved(_)
         | Step::ToolDenied(_)
         | Step::ToolStarted(_)

@@ -98,6 +98,10 @@ fn field_with_nul(append: &Append) -> Option<&'static str> {
             ("a rule", Some(approval.rule.as_str())),
             ("a rule's reason", Some(approval.reason.as_str())),
             ("a summary", Some(approval.summary.as_str())),
+            (
+                "a written summary",
+                approval.written.as_ref().map(|it| it.text.as_str()),
+            ),
             ("a reason", approval.decision_reason.as_deref()),
         ]
     });

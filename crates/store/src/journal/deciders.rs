@@ -1,4 +1,5 @@
-//! The columns that say who may decide an approval (S6.12), and where its values came from (S6.3).
+//! The columns that say who may decide an approval (S6.12), where its values came from
+//! (S6.3), and what a model wrote of it (S6.2).
 
 use sayso_driver::ApprovalRow;
 
@@ -13,6 +14,12 @@ pub(super) fn groups(row: &ApprovalRow) -> Option<String> {
     let mut groups = row.deciders.as_ref()?.groups().peekable();
     groups.peek()?;
     Some(groups.fold(" ".to_owned(), |all, group| all + group + " "))
+}
+
+/// A model's sentence and its flags, as one JSON object.
+pub(super) fn written(row: &ApprovalRow) -> Option<String> {
+    let written = row.written.as_ref()?;
+    Some(serde_json::to_string(written).expect("texts have a JSON form"))
 }
 
 /// Where the values came from, as one JSON list.

@@ -325,7 +325,11 @@ impl Tables {
                 let before = std::mem::replace(&mut stored.args, approval.args.clone());
                 stored.original.get_or_insert(before);
                 stored.summary.clone_from(&approval.summary);
+                stored.written.clone_from(&approval.written);
                 stored.digest = approval.digest;
+            }
+            if stored.written.is_none() {
+                stored.written.clone_from(&approval.written);
             }
         }
         run.epoch

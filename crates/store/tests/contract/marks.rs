@@ -20,10 +20,7 @@ on_all_databases!(
 mod questions {
     use super::*;
 
-    on_both_databases!(
-        live_runs_are_counted,
-        the_clock_is_shared_and_moves_for_everybody,
-    );
+    on_both_databases!(the_clock_is_shared_and_moves_for_everybody,);
 }
 
 /// S8.4: events after the mark are handed out again.
@@ -91,21 +88,6 @@ async fn expired_approvals_are_found_by_the_databases_clock(db: &impl Subject) {
     let found = store.expired(10).await;
     assert_eq!(found.len(), 1);
     assert_eq!(&found[0].run, run.run());
-}
-
-async fn live_runs_are_counted(db: &TestDatabase) {
-    let store = db.store().await;
-    for n in 0..3 {
-        Timeline::started(&format!("r{n}"), &store).await;
-    }
-    let mut ended = Timeline::started("ended", &store).await;
-    let mut append = ended.say(store.now(), "x");
-    append.row.status = Status::Completed;
-    append.row.ended_at = Some(store.now());
-    ended.write(&store, append).await.unwrap();
-    let counts = store.sweep().counts().await.unwrap();
-    assert_eq!(counts.len(), 1);
-    assert_eq!((counts[0].status, counts[0].count), (Status::Pending, 3));
 }
 
 async fn the_clock_is_shared_and_moves_for_everybody(db: &TestDatabase) {

@@ -213,6 +213,7 @@ impl Timeline {
             args: "{\"amount\": 1.10}".into(),
             original: None,
             edited_by: None,
+            written: None,
             digest: CallDigest::of(self.run(), &call, "shop.refund", &definition, "{}"),
             call,
             definition,

@@ -30,8 +30,8 @@ mod read;
 mod write;
 
 use sayso_run::{
-    AgentName, ApprovalId, DenyCause, Namespace, Recorded, RunId, Status, Step, ToolApproved,
-    ToolBlocked, ToolDenied,
+    AgentName, ApprovalId, DenyCause, Escalated, Namespace, Recorded, RunId, Status, Step,
+    SummaryWritten, ToolApproved, ToolBlocked, ToolDenied, ToolEdited, VoteCast,
 };
 
 use crate::step::StepView;
@@ -80,14 +80,20 @@ pub enum ApprovalChange {
     Decided,
     /// It was closed without a decision, or expired.
     Closed,
+    /// Nobody has decided it for a while: others may as well.
+    Escalated,
+    /// It was edited, voted on, or put into words by a model, and is pending as before.
+    Updated,
 }
 
 impl ApprovalChange {
     /// Every change.
-    pub const ALL: [ApprovalChange; 3] = [
+    pub const ALL: [ApprovalChange; 5] = [
         ApprovalChange::Requested,
         ApprovalChange::Decided,
         ApprovalChange::Closed,
+        ApprovalChange::Escalated,
+        ApprovalChange::Updated,
     ];
 
     /// The word that the event's type has.
@@ -96,6 +102,8 @@ impl ApprovalChange {
             ApprovalChange::Requested => "requested",
             ApprovalChange::Decided => "decided",
             ApprovalChange::Closed => "closed",
+            ApprovalChange::Escalated => "escalated",
+            ApprovalChange::Updated => "updated",
         }
     }
 
@@ -113,6 +121,14 @@ impl ApprovalChange {
                 cause,
                 ..
             }) => Some((approval, ApprovalChange::by(*cause))),
+            Step::Escalated(Escalated { approval, .. }) => {
+                Some((approval, ApprovalChange::Escalated))
+            }
+            Step::ToolEdited(ToolEdited { approval, .. })
+            | Step::VoteCast(VoteCast { approval, .. })
+            | Step::SummaryWritten(SummaryWritten { approval, .. }) => {
+                Some((approval, ApprovalChange::Updated))
+            }
             Step::ToolDenied(ToolDenied { approval: None, .. })
             | Step::TriggerReceived(_)
             | Step::ToolsListed(_)
@@ -121,9 +137,6 @@ impl ApprovalChange {
             | Step::AssistantMessage(_)
             | Step::ToolCall(_)
             | Step::AwaitingApproval(_)
-            | Step::ToolEdited(_)
-            | Step::VoteCast(_)
-            | Step::Escalated(_)
             | Step::ToolStarted(_)
             | Step::TrustLowered(_)
             | Step::TakenOver(_)

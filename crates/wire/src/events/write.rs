@@ -33,6 +33,8 @@ pub(super) const fn approval_type(change: ApprovalChange) -> &'static str {
         ApprovalChange::Requested => "sayso.approval.requested.v1",
         ApprovalChange::Decided => "sayso.approval.decided.v1",
         ApprovalChange::Closed => "sayso.approval.closed.v1",
+        ApprovalChange::Escalated => "sayso.approval.escalated.v1",
+        ApprovalChange::Updated => "sayso.approval.updated.v1",
     }
 }
 

@@ -36,6 +36,8 @@ const LONGEST: Duration = Duration::from_secs(60);
 pub(super) struct Took {
     /// Until the completion was seen.
     pub(super) all: Duration,
+    /// Until the decision was answered.
+    pub(super) decided: Duration,
     /// Until each step of [`STAGES`] was seen.
     pub(super) stages: [Duration; STAGES.len()],
 }
@@ -204,6 +206,18 @@ impl Door {
             .is_empty())
     }
 
+    /// A page of the approvals that wait, behind a place: how many it has, and the place behind it.
+    pub(super) async fn page(&mut self, after: String) -> Result<(usize, String)> {
+        let request = v1::ListApprovalsRequest {
+            statuses: vec![v1::ApprovalStatus::Pending.into()],
+            page_token: after,
+            ..v1::ListApprovalsRequest::default()
+        };
+        let listed = self.approvals.list_approvals(request).await;
+        let listed = listed.context("approvals cannot be listed")?.into_inner();
+        Ok((listed.approvals.len(), listed.next_page_token))
+    }
+
     /// A run that was left where it waits for a decision.
     pub(super) async fn find_held(&mut self, run: String) -> Result<Held> {
         let request = v1::GetRunRequest {
@@ -291,7 +305,8 @@ impl Door {
         let asked = Instant::now();
         let decided = async {
             let decided = self.approvals.decide_approval(request).await;
-            decided.context("an approval cannot be decided")
+            decided.context("an approval cannot be decided")?;
+            anyhow::Ok(asked.elapsed())
         };
         let completed = async {
             let note = |step: &v1::RunStep| {
@@ -302,11 +317,15 @@ impl Door {
             until(&mut watch, "completion", note).await?;
             Ok(asked.elapsed())
         };
-        let (_, all) = tokio::try_join!(decided, completed)?;
+        let (decided, all) = tokio::try_join!(decided, completed)?;
         let rest = timeout(LONGEST, watch.message()).await;
         let rest = rest.with_context(|| format!("the watch of {} does not end", held.run))??;
         ensure!(rest.is_none(), "more follows the end of {}", held.run);
-        Ok(Took { all, stages })
+        Ok(Took {
+            all,
+            decided,
+            stages,
+        })
     }
 }
 

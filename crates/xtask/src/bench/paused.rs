@@ -85,7 +85,7 @@ fn rested(crowd: &Crowd, house: &House) -> Result<Memory> {
 }
 
 /// Waits until no run is to be worked on; how long that took.
-async fn all_rest(door: &mut Door) -> Result<Duration> {
+pub(super) async fn all_rest(door: &mut Door) -> Result<Duration> {
     let began = std::time::Instant::now();
     while door.any_at_work().await? {
         ensure!(

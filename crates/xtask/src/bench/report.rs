@@ -4,6 +4,7 @@ use anyhow::Result;
 use serde_json::{Map, Value, json};
 
 use super::house::{Counts, House};
+use super::inbox::Inbox;
 use super::kills::Kills;
 use super::machine;
 use super::paused::Paused;
@@ -18,6 +19,8 @@ pub(super) enum Found<'a> {
     All(&'a Measured),
     /// What waits.
     Paused(&'a Paused),
+    /// A full inbox.
+    Inbox(&'a Inbox),
     /// What was killed.
     Kills(&'a Kills),
 }
@@ -38,7 +41,7 @@ pub(super) fn line(
     let measures = match (quick, &found) {
         (false, _) => "speed",
         (true, Found::All(_)) => "nothing: --quick",
-        (true, Found::Paused(_) | Found::Kills(_)) => {
+        (true, Found::Paused(_) | Found::Inbox(_) | Found::Kills(_)) => {
             "ratios and recovery, by an unoptimised driver: --quick"
         }
     };
@@ -55,6 +58,9 @@ pub(super) fn line(
         Found::Paused(waiting) => {
             tell("paused", paused(waiting));
         }
+        Found::Inbox(full) => {
+            tell("inbox", inbox(full));
+        }
         Found::Kills(killed) => {
             tell("killed", kills(killed));
         }
@@ -67,6 +73,7 @@ impl Found<'_> {
         match self {
             Found::All(_) => "gated runs",
             Found::Paused(_) => "paused runs",
+            Found::Inbox(_) => "inbox",
             Found::Kills(_) => "killed executors",
         }
     }
@@ -192,6 +199,21 @@ fn paused(paused: &Paused) -> Value {
         "resume_ms_before": quantiles(&paused.resume_before),
         "resume_ms_after": quantiles(&paused.resume_after),
         "resume_p50_ratio": rounded(p50(&paused.resume_after) / p50(&paused.resume_before)),
+    })
+}
+
+fn inbox(inbox: &Inbox) -> Value {
+    let p50 = |latencies: &Latencies| latencies.quantile(0.5);
+    let decided = p50(&inbox.decide_among_many) / p50(&inbox.decide_among_few);
+    json!({
+        "waiting": inbox.waiting,
+        "floor_commit_ms": quantiles(&inbox.floor.commit),
+        "approve_to_done_p99_to_p50": rounded(inbox.spread),
+        "decide_ms_among_few": quantiles(&inbox.decide_among_few),
+        "decide_ms_among_many": quantiles(&inbox.decide_among_many),
+        "decide_p50_ratio": rounded(decided),
+        "page_ms": quantiles(&inbox.page),
+        "floor_commits_per_page": rounded(p50(&inbox.page) / p50(&inbox.floor.commit)),
     })
 }
 

@@ -309,6 +309,7 @@ fn about(step: &Step) -> String {
         Step::ToolEdited(step) => format!("{} {}", step.call, step.args),
         Step::VoteCast(step) => step.call.to_string(),
         Step::Escalated(step) => format!("{} to {}", step.call, step.group),
+        Step::SummaryWritten(step) => step.call.to_string(),
         Step::ToolApproved(step) => step.call.to_string(),
         Step::ToolDenied(step) => format!("{} ({})", step.call, step.cause.as_str()),
         Step::ToolStarted(step) => format!("{} on {}", step.call, step.worker),

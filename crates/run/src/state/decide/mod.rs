@@ -9,6 +9,7 @@ mod calls;
 mod compact;
 mod delegate;
 mod people;
+mod summary;
 mod worker;
 
 use std::collections::BTreeSet;
@@ -116,6 +117,8 @@ pub enum Input {
         /// What it costs.
         cost: Option<Money>,
     },
+    /// A model has put a held call into one sentence for the reviewer (S6.2).
+    Summarised(Summarised),
     /// What came of a sent call.
     Output(ToolOutput),
     /// No worker has gone on with the run for too long (S4.5).
@@ -301,6 +304,23 @@ pub enum Ruling {
     },
 }
 
+/// A model's sentence on a held call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Summarised {
+    /// The approval.
+    pub approval: ApprovalId,
+    /// What the model was shown.
+    pub digest: CallDigest,
+    /// What it wrote.
+    pub text: String,
+    /// The model.
+    pub model: String,
+    /// Its tokens.
+    pub usage: Usage,
+    /// What they cost.
+    pub cost: Option<Money>,
+}
+
 /// A run that a call of `start_agent` becomes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewChild {
@@ -482,6 +502,7 @@ impl RunState {
                 outcome,
                 message,
             } => self.withheld(call, outcome, message),
+            Input::Summarised(summarised) => self.summarised(summarised),
             Input::Output(output) => self.output_of(output),
             Input::Lost => self.lost(),
             Input::Fail { code, message } => self.fails(code, message),

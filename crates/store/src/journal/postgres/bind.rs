@@ -10,7 +10,7 @@ use sqlx::postgres::{PgArguments, PgBindIterExt};
 
 use super::statement::Shape;
 use crate::journal::check::{trigger, trigger_of};
-use crate::journal::deciders::{deciders, groups, origins};
+use crate::journal::deciders::{deciders, groups, origins, written};
 use crate::journal::int;
 use crate::journal::lease::{claimer, holder, keeps_ready, lease_code, lease_epoch, published};
 use crate::record::time;
@@ -398,6 +398,7 @@ fn approvals(arguments: &mut PgArguments, places: &[Place<'_>]) -> Result<(), Bo
         time(of.row.escalates_at),
         origins(of.row),
         of.row.edited_by.as_ref().map(|by| by.as_str()),
+        written(of.row),
     ]);
     Ok(())
 }

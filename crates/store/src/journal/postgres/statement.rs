@@ -202,6 +202,7 @@ const APPROVALS: &Columns = &[
     ("escalates_at", INT),
     ("origins", TEXT),
     ("edited_by", TEXT),
+    ("written", TEXT),
 ];
 
 const FEEDBACK: &Columns = &[
@@ -420,6 +421,8 @@ pub(super) fn text(shape: Shape) -> String {
              ELSE approvals.args END, \
              summary = CASE WHEN EXCLUDED.digest <> approvals.digest THEN EXCLUDED.summary \
              ELSE approvals.summary END, \
+             written = CASE WHEN EXCLUDED.digest <> approvals.digest THEN EXCLUDED.written \
+             ELSE COALESCE(approvals.written, EXCLUDED.written) END, \
              original = CASE WHEN EXCLUDED.digest <> approvals.digest \
              THEN COALESCE(approvals.original, approvals.args) ELSE approvals.original END, \
              digest = EXCLUDED.digest";

@@ -5,7 +5,7 @@ use sayso_driver::{Append, TakenTick, Written};
 use sayso_run::{Money, RunId};
 use uuid::Uuid;
 
-use crate::journal::deciders::{deciders, groups, origins};
+use crate::journal::deciders::{deciders, groups, origins, written};
 use crate::journal::int;
 use crate::record::time;
 
@@ -78,9 +78,9 @@ const ACTION: &str = "INSERT INTO actions (run, call, tool, status, args, digest
 const APPROVAL: &str = "INSERT INTO approvals (id, namespace, run, call, agent, requester, tool, \
     args, digest, definition, task_input, trust, rule, reason, summary, seq, status, requested_at, \
     expires_at, decided_by, decided_at, decision_reason, closed_cause, action_status, \
-    deciders, groups, escalates_at, origins, edited_by) \
+    deciders, groups, escalates_at, origins, edited_by, written) \
     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, \
-    ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29) \
+    ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30) \
     ON CONFLICT (id) DO UPDATE SET status = excluded.status, decided_by = excluded.decided_by, \
     decided_at = excluded.decided_at, decision_reason = excluded.decision_reason, \
     closed_cause = excluded.closed_cause, action_status = excluded.action_status, \
@@ -89,6 +89,8 @@ const APPROVAL: &str = "INSERT INTO approvals (id, namespace, run, call, agent, 
     args = CASE WHEN excluded.digest <> approvals.digest THEN excluded.args ELSE approvals.args END, \
     summary = CASE WHEN excluded.digest <> approvals.digest THEN excluded.summary \
     ELSE approvals.summary END, \
+    written = CASE WHEN excluded.digest <> approvals.digest THEN excluded.written \
+    ELSE COALESCE(approvals.written, excluded.written) END, \
     original = CASE WHEN excluded.digest <> approvals.digest \
     THEN COALESCE(approvals.original, approvals.args) ELSE approvals.original END, \
     digest = excluded.digest";
@@ -201,6 +203,7 @@ pub(super) fn upsert_approvals(connection: &Connection, append: &Append) -> Resu
             time(row.escalates_at),
             origins(row),
             row.edited_by.as_ref().map(|by| by.as_str()),
+            written(row),
         ])?;
     }
     Ok(())
