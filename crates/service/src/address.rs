@@ -60,7 +60,13 @@ mod tests {
     /// S6.13: nobody has this server call its own network, in whatever spelling.
     #[test]
     fn s6_13_addresses_of_ones_own_network_are_not_public() {
-        for public in ["8.8.8.8", "1.1.1.1", "172.32.0.1", "2606:4700::1111", "64:ff9b::808:808"] {
+        for public in [
+            "8.8.8.8",
+            "1.1.1.1",
+            "172.32.0.1",
+            "2606:4700::1111",
+            "64:ff9b::808:808",
+        ] {
             assert!(is_public(public.parse().unwrap()), "{public}");
         }
         for hidden in [

@@ -177,7 +177,10 @@ impl A2aPushes<'_> {
                 .fetch_all(pool)
                 .await
         })?;
-        records.into_iter().map(|record| record.open(keys)).collect()
+        records
+            .into_iter()
+            .map(|record| record.open(keys))
+            .collect()
     }
 
     /// Removes one: whether there was one.
@@ -216,7 +219,9 @@ impl A2aPushes<'_> {
             at_once = self.0.0.database.at_once()
         );
         let found: Option<i32> = on_both!(&self.0.0.database, |pool| {
-            sqlx::query_scalar(AssertSqlSafe(sql)).fetch_optional(pool).await
+            sqlx::query_scalar(AssertSqlSafe(sql))
+                .fetch_optional(pool)
+                .await
         })?;
         Ok(found.is_some())
     }
@@ -301,9 +306,13 @@ impl A2aPushes<'_> {
                 let state = if *last { "done" } else { "open" };
                 (state, Some(int(*seq)), Some(status.as_str()), None, None)
             }
-            Told::Again { due_at, error } => {
-                ("open", None, None, Some(due_at.micros()), Some(error.as_str()))
-            }
+            Told::Again { due_at, error } => (
+                "open",
+                None,
+                None,
+                Some(due_at.micros()),
+                Some(error.as_str()),
+            ),
             Told::Failed { error } => ("failed", None, None, None, Some(error.as_str())),
         };
         refuse_nul(&[

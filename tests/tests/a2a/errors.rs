@@ -11,7 +11,10 @@ const DOMAIN: &str = "a2a-protocol.org";
 /// The reason of an error of the protocol.
 fn reason(details: &Value) -> &str {
     let info = &details[0];
-    assert_eq!(info["@type"], "type.googleapis.com/google.rpc.ErrorInfo", "{details}");
+    assert_eq!(
+        info["@type"], "type.googleapis.com/google.rpc.ErrorInfo",
+        "{details}"
+    );
     assert_eq!(info["domain"], DOMAIN, "{details}");
     info["reason"].as_str().unwrap()
 }

@@ -33,7 +33,10 @@ fn s6_13_the_page_does_what_it_says() {
             let mut command = Command::new(program);
             command
                 .current_dir(folder.path())
-                .env("PATH", format!("{}:{path}", sayso.parent().unwrap().display()))
+                .env(
+                    "PATH",
+                    format!("{}:{path}", sayso.parent().unwrap().display()),
+                )
                 .env("SAYSO_SERVER", case.address(0))
                 .env("SAYSO_TOKEN", case.token("sub"));
             command
@@ -51,7 +54,11 @@ fn s6_13_the_page_does_what_it_says() {
         let mut python = command(&program("SAYSO_TEST_PYTHON"));
         let ran = python.args(["-c", &script]).output().unwrap();
         let said = String::from_utf8(ran.stdout).unwrap();
-        assert!(said.contains("hello"), "{said} {:?}", String::from_utf8(ran.stderr));
+        assert!(
+            said.contains("hello"),
+            "{said} {:?}",
+            String::from_utf8(ran.stderr)
+        );
 
         let file = folder.path().join("desk.yaml");
         std::fs::write(&file, &bundle).unwrap();
@@ -59,7 +66,10 @@ fn s6_13_the_page_does_what_it_says() {
         assert_eq!(validated.code, Some(0), "{validated:?}");
         std::fs::write(folder.path().join("sayso.yaml"), settings).unwrap();
         let mut doctor = command(&program("SAYSO_BIN"));
-        let judged = doctor.args(["doctor", "--config", "sayso.yaml"]).output().unwrap();
+        let judged = doctor
+            .args(["doctor", "--config", "sayso.yaml"])
+            .output()
+            .unwrap();
         let judged = String::from_utf8_lossy(&judged.stderr).into_owned();
         assert!(!judged.contains("a2a"), "{judged}");
     });

@@ -69,7 +69,13 @@ fn asking(name: &str) -> Bundle {
 }
 
 /// What the SDK says, line by line, as whoever holds a token.
-async fn sdk(case: &Case, holder: &'static str, binding: &str, agent: &str, said: &[&str]) -> Vec<Value> {
+async fn sdk(
+    case: &Case,
+    holder: &'static str,
+    binding: &str,
+    agent: &str,
+    said: &[&str],
+) -> Vec<Value> {
     let mut command = Command::new(program("SAYSO_TEST_PYTHON"));
     command
         .args(["-c", include_str!("client.py"), binding])
@@ -81,7 +87,10 @@ async fn sdk(case: &Case, holder: &'static str, binding: &str, agent: &str, said
     let output = output.await.unwrap();
     assert!(output.status.success(), "{binding}: {output:?}");
     let lines = String::from_utf8(output.stdout).unwrap();
-    lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    lines
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
 }
 
 /// A request over HTTP with JSON, below an agent's door: status and body.

@@ -28,7 +28,9 @@ impl Sink {
     }
 
     fn states(&self) -> Vec<String> {
-        let state = |(_, body): &(HeaderMap, Value)| body["task"]["status"]["state"].as_str().unwrap().to_owned();
+        let state = |(_, body): &(HeaderMap, Value)| {
+            body["task"]["status"]["state"].as_str().unwrap().to_owned()
+        };
         self.0.lock().unwrap().iter().map(state).collect()
     }
 }
@@ -43,7 +45,10 @@ async fn take(
         *busy -= 1;
         return StatusCode::SERVICE_UNAVAILABLE;
     }
-    sink.0.lock().unwrap().push((headers, serde_json::from_slice(&body).unwrap()));
+    sink.0
+        .lock()
+        .unwrap()
+        .push((headers, serde_json::from_slice(&body).unwrap()));
     StatusCode::NO_CONTENT
 }
 

@@ -56,14 +56,20 @@ pub(super) fn card(offered: &Offered, url: &str, pushes: bool) -> v1::AgentCard 
             extensions: Vec::new(),
             extended_agent_card: Some(false),
         }),
-        security_schemes: HashMap::from([(SCHEME.to_owned(), scheme())]).into_iter().collect(),
+        security_schemes: HashMap::from([(SCHEME.to_owned(), scheme())])
+            .into_iter()
+            .collect(),
         security_requirements: vec![v1::SecurityRequirement {
             schemes: HashMap::from([(SCHEME.to_owned(), v1::StringList::default())])
                 .into_iter()
                 .collect(),
         }],
         default_input_modes: MODES.map(str::to_owned).into(),
-        default_output_modes: MODES.into_iter().chain([FILES]).map(str::to_owned).collect(),
+        default_output_modes: MODES
+            .into_iter()
+            .chain([FILES])
+            .map(str::to_owned)
+            .collect(),
         skills,
         ..v1::AgentCard::default()
     }

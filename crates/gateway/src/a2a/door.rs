@@ -93,7 +93,10 @@ impl Door {
     pub(crate) fn router(&self) -> Router {
         Router::new()
             .route(CARD, get(root_card))
-            .route(&format!("/a2a/{{namespace}}/{{agent}}{CARD}"), get(agent_card))
+            .route(
+                &format!("/a2a/{{namespace}}/{{agent}}{CARD}"),
+                get(agent_card),
+            )
             .route("/a2a/{namespace}/{agent}", any(answer_rpc))
             .route("/a2a/{namespace}/{agent}/", any(answer_rpc))
             .route("/a2a/{namespace}/{agent}/{*path}", any(answer))
@@ -220,7 +223,9 @@ impl Door {
             let stream = stream.map_err(|status| Told::from(&status))?;
             return Ok(events(stream, output, |told| match told {
                 Ok(json) => Event::default().data(json.to_string()),
-                Err(told) => Event::default().event("error").data(told.http_error().to_string()),
+                Err(told) => Event::default()
+                    .event("error")
+                    .data(told.http_error().to_string()),
             }));
         }
         let answer = self.inner.calls.unary(rpc, headers, message).await;
@@ -244,7 +249,11 @@ impl Named {
         let said = message.get_field_by_name("tenant");
         let said = said.as_deref().and_then(Value::as_str).unwrap_or_default();
         if !said.is_empty() && said != self.agent {
-            return Err(Problem::field("tenant", "must be the one in the agent's card").into_coded().into());
+            return Err(
+                Problem::field("tenant", "must be the one in the agent's card")
+                    .into_coded()
+                    .into(),
+            );
         }
         message.set_field_by_name("tenant", Value::String(self.agent.clone()));
         Ok(message)
@@ -330,7 +339,9 @@ async fn answer_rpc(
         Method::OPTIONS => door.options("OPTIONS, POST", request.headers()),
         _ => {
             let mut response = Problem::method_not_allowed("OPTIONS, POST").into_response();
-            response.headers_mut().insert(ALLOW, HeaderValue::from_static("OPTIONS, POST"));
+            response
+                .headers_mut()
+                .insert(ALLOW, HeaderValue::from_static("OPTIONS, POST"));
             response
         }
     };
@@ -442,7 +453,10 @@ mod tests {
 
     #[test]
     fn what_stands_below_the_door_is_a_path() {
-        assert_eq!(below("/a2a/shop/desk/tasks/run_1:cancel"), "/tasks/run_1:cancel");
+        assert_eq!(
+            below("/a2a/shop/desk/tasks/run_1:cancel"),
+            "/tasks/run_1:cancel"
+        );
         assert_eq!(below("/a2a/shop/desk"), "/");
     }
 

@@ -152,8 +152,7 @@ impl From<&Status> for Told {
         }
         if !coded.fields.is_empty() {
             let fields = coded.fields.iter();
-            let fields =
-                fields.map(|(field, why)| json!({"field": field, "description": why}));
+            let fields = fields.map(|(field, why)| json!({"field": field, "description": why}));
             told.push(json!({
                 "@type": "type.googleapis.com/google.rpc.BadRequest",
                 "fieldViolations": fields.collect::<Vec<_>>(),
@@ -250,11 +249,36 @@ mod tests {
     fn s6_13_each_error_has_its_codes_in_each_binding() {
         for (fault, rpc, grpc, http) in [
             (Fault::TaskNotFound, -32001, Code::NotFound, 404),
-            (Fault::TaskNotCancelable, -32002, Code::FailedPrecondition, 400),
-            (Fault::PushNotificationNotSupported, -32003, Code::FailedPrecondition, 400),
-            (Fault::UnsupportedOperation, -32004, Code::FailedPrecondition, 400),
-            (Fault::ContentTypeNotSupported, -32005, Code::InvalidArgument, 400),
-            (Fault::VersionNotSupported, -32009, Code::FailedPrecondition, 400),
+            (
+                Fault::TaskNotCancelable,
+                -32002,
+                Code::FailedPrecondition,
+                400,
+            ),
+            (
+                Fault::PushNotificationNotSupported,
+                -32003,
+                Code::FailedPrecondition,
+                400,
+            ),
+            (
+                Fault::UnsupportedOperation,
+                -32004,
+                Code::FailedPrecondition,
+                400,
+            ),
+            (
+                Fault::ContentTypeNotSupported,
+                -32005,
+                Code::InvalidArgument,
+                400,
+            ),
+            (
+                Fault::VersionNotSupported,
+                -32009,
+                Code::FailedPrecondition,
+                400,
+            ),
         ] {
             let status = fault.status("x", &[("a", "b")]);
             assert_eq!(status.code(), grpc, "{fault:?}");

@@ -12,6 +12,7 @@ use http::request::Parts;
 use http::{HeaderValue, Method, StatusCode};
 use sayso_run::{AgentName, Namespace};
 use sayso_service::error::{Coded, Kind};
+use sayso_wire::code;
 use tonic::Status;
 
 use super::door::Named;
@@ -82,7 +83,11 @@ pub(super) async fn answer(
 }
 
 fn nothing() -> Coded {
-    Coded::new(Kind::NotFound, "artifact.not_found", "There is no such file here.")
+    Coded::new(
+        Kind::NotFound,
+        code::ARTIFACT_NOT_FOUND,
+        "There is no such file here.",
+    )
 }
 
 #[cfg(test)]

@@ -82,7 +82,11 @@ async fn read(
     agent: &AgentName,
     revision: &RevisionId,
 ) -> Result<Option<Arc<Offered>>, Coded> {
-    let row = shared.store.agents().revision(namespace, agent, revision).await;
+    let row = shared
+        .store
+        .agents()
+        .revision(namespace, agent, revision)
+        .await;
     let row = row.map_err(|error| refuse::database("reading a revision", error))?;
     let Some(row) = row else {
         return Ok(None);

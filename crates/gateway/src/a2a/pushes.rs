@@ -67,7 +67,11 @@ impl Wanted {
             ("url", &config.url, LONGEST),
             ("token", &config.token, LONGEST),
             ("authentication.scheme", &authentication.scheme, LONGEST),
-            ("authentication.credentials", &authentication.credentials, LONGEST),
+            (
+                "authentication.credentials",
+                &authentication.credentials,
+                LONGEST,
+            ),
         ];
         for (field, text, most) in texts {
             // They become headers, or parts of a URL.
@@ -160,7 +164,10 @@ pub(super) async fn create(
     let is_other = |push: &Push| push.id != wanted.id;
     if others.into_iter().filter(is_other).count() >= MOST {
         let mut check = Check::new();
-        check.wrong("taskId", format!("has {MOST} receivers already; delete one first"));
+        check.wrong(
+            "taskId",
+            format!("has {MOST} receivers already; delete one first"),
+        );
         check.done()?;
     }
     let made = shown(&config.task_id, &wanted.id, &wanted.target);
@@ -198,7 +205,10 @@ pub(super) async fn delete(
 ) -> Result<(), Status> {
     let row = task(call, &asked.task_id).await?;
     let store = &call.shared.store;
-    let gone = store.a2a_pushes().delete(&row.namespace, &row.run, &asked.id).await;
+    let gone = store
+        .a2a_pushes()
+        .delete(&row.namespace, &row.run, &asked.id)
+        .await;
     // One that is gone already is as good as deleted.
     gone.map_err(|error| refuse::database("removing a receiver", error))?;
     Ok(())

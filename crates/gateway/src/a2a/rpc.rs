@@ -63,10 +63,25 @@ pub(super) async fn answer(
         Some(Value::Null) | None => {
             return rpc_refused(&Value::Null, &not_a_request("`id` is required"));
         }
-        Some(_) => return rpc_refused(&Value::Null, &not_a_request("`id` must be a text or a number")),
+        Some(_) => {
+            return rpc_refused(
+                &Value::Null,
+                &not_a_request("`id` must be a text or a number"),
+            );
+        }
     };
-    let answered = call(door, named, &headers, &id, &asked.jsonrpc, &asked.method, asked.params);
-    answered.await.unwrap_or_else(|told| rpc_refused(&id, &told))
+    let answered = call(
+        door,
+        named,
+        &headers,
+        &id,
+        &asked.jsonrpc,
+        &asked.method,
+        asked.params,
+    );
+    answered
+        .await
+        .unwrap_or_else(|told| rpc_refused(&id, &told))
 }
 
 async fn call(
@@ -81,12 +96,18 @@ async fn call(
     if version != "2.0" {
         return Err(not_a_request("`jsonrpc` must be \"2.0\""));
     }
-    let method = method.as_str().ok_or_else(|| not_a_request("`method` must be a text"))?;
+    let method = method
+        .as_str()
+        .ok_or_else(|| not_a_request("`method` must be a text"))?;
     let place = door.place(method).ok_or_else(|| no_method(method))?;
     door.admit(headers, place).await?;
     let params = params.map_or("{}", RawValue::get);
     if !params.starts_with('{') {
-        let coded = Coded::new(Kind::Invalid, code::REQUEST_INVALID, "`params` must be an object.");
+        let coded = Coded::new(
+            Kind::Invalid,
+            code::REQUEST_INVALID,
+            "`params` must be an object.",
+        );
         return Err(coded.into());
     }
     let message = read(params.as_bytes(), &place.method.input(), Dialect::A2A);
@@ -108,7 +129,9 @@ async fn call(
     let answer = door.calls().unary(rpc, headers, message).await;
     let answer = answer.map_err(|status| Told::from(&status))?;
     let result = written(answer, output)?;
-    Ok(rpc_response(&json!({"jsonrpc": "2.0", "id": id, "result": result})))
+    Ok(rpc_response(
+        &json!({"jsonrpc": "2.0", "id": id, "result": result}),
+    ))
 }
 
 /// What is wrong with a body: it is not JSON, or no request.

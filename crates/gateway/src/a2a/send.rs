@@ -46,10 +46,7 @@ pub(super) async fn send(call: &Call, asked: v1::SendMessageRequest) -> Result<v
 }
 
 /// Takes a message: the run that it started or went to.
-pub(super) async fn accept(
-    call: &Call,
-    asked: &v1::SendMessageRequest,
-) -> Result<RunRow, Status> {
+pub(super) async fn accept(call: &Call, asked: &v1::SendMessageRequest) -> Result<RunRow, Status> {
     let message = asked.message.as_ref();
     let configuration = asked.configuration.clone().unwrap_or_default();
     let push = configuration.task_push_notification_config;
@@ -115,9 +112,7 @@ fn text(call: &Call, message: &v1::Message) -> Result<String, Status> {
             let coded = Coded::new(Kind::Invalid, code::REQUEST_INVALID, format!("{bad}."));
             coded.field("message.parts", bad.to_string()).into()
         }
-        BadPart::Unsupported(..) => {
-            Fault::ContentTypeNotSupported.status(format!("{bad}."), &[])
-        }
+        BadPart::Unsupported(..) => Fault::ContentTypeNotSupported.status(format!("{bad}."), &[]),
     })
 }
 
@@ -197,7 +192,12 @@ async fn go_on(
 async fn own(call: &Call, run: &str) -> Result<RunRow, Status> {
     let bad = |bad| Coded::internal("reading the scheduler's answer", &bad);
     let run = RunId::new(run).map_err(bad)?;
-    let row = call.shared.store.runs().get(&call.offered.namespace, &run).await;
+    let row = call
+        .shared
+        .store
+        .runs()
+        .get(&call.offered.namespace, &run)
+        .await;
     let row = row.map_err(|error| refuse::database("reading a run", error))?;
     row.ok_or_else(|| no_task(run.as_str()))
 }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use futures::Stream;
 use sayso_run::AgentName;
 use sayso_service::error::{Coded, Kind};
-use sayso_wire::a2a::{VERSION, v1};
 use sayso_wire::a2a::v1::a2a_service_server::A2aService;
+use sayso_wire::a2a::{VERSION, v1};
 use tonic::metadata::MetadataMap;
 use tonic::{Request, Response, Status};
 
@@ -48,13 +48,20 @@ impl Api {
             ("", Some((namespace, agent))) if *namespace == caller.namespace => agent.clone(),
             ("", _) => {
                 let mut check = Check::new();
-                check.wrong("tenant", "is required: the interface in the agent's card names it");
+                check.wrong(
+                    "tenant",
+                    "is required: the interface in the agent's card names it",
+                );
                 check.done()?;
                 return Err(not_offered());
             }
             (named, _) => AgentName::new(named).map_err(|_| not_offered())?,
         };
-        let offered = self.0.offered.get(&self.0, &caller.namespace, &agent).await?;
+        let offered = self
+            .0
+            .offered
+            .get(&self.0, &caller.namespace, &agent)
+            .await?;
         Ok(Call {
             traceparent: crate::api::traceparent(request),
             shared: Arc::clone(&self.0),
@@ -71,7 +78,9 @@ fn not_offered() -> Status {
 
 /// Only the version that is spoken here; patches of it are the same.
 fn check_version(metadata: &MetadataMap) -> Result<(), Status> {
-    let said = metadata.get(VERSION_HEADER).and_then(|said| said.to_str().ok());
+    let said = metadata
+        .get(VERSION_HEADER)
+        .and_then(|said| said.to_str().ok());
     let said = said.map(str::trim).filter(|said| !said.is_empty());
     let said = said.unwrap_or(UNSAID);
     let rest = said.strip_prefix(VERSION);
@@ -82,7 +91,10 @@ fn check_version(metadata: &MetadataMap) -> Result<(), Status> {
     let message = format!(
         "Version {said} of the protocol is not spoken here; send `A2A-Version: {VERSION}`."
     );
-    let facts = [("requestedVersion", said.as_str()), ("supportedVersions", VERSION)];
+    let facts = [
+        ("requestedVersion", said.as_str()),
+        ("supportedVersions", VERSION),
+    ];
     Err(Fault::VersionNotSupported.status(message, &facts))
 }
 
@@ -213,7 +225,14 @@ mod tests {
             check_version(&metadata).is_ok()
         };
         assert!(check(Some("1.0")) && check(Some(" 1.0.1 ")));
-        for other in [None, Some(""), Some("0.3"), Some("1.01"), Some("2.0"), Some("x")] {
+        for other in [
+            None,
+            Some(""),
+            Some("0.3"),
+            Some("1.01"),
+            Some("2.0"),
+            Some("x"),
+        ] {
             assert!(!check(other), "{other:?}");
         }
     }

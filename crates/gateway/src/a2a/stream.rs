@@ -35,7 +35,8 @@ async fn follow(call: &Call, row: &RunRow) -> Result<Follow, Status> {
         from: row.seq + 1,
         steps_only: true,
     };
-    let sees = |requester: &PrincipalId| call.session.sees(requester) || *requester == row.principal;
+    let sees =
+        |requester: &PrincipalId| call.session.sees(requester) || *requester == row.principal;
     let lease = call.session.lease();
     let watching = &call.shared.watching;
     Ok(watching.follow(&row.run, lease, position, sees).await?)

@@ -146,7 +146,11 @@ pub(super) async fn files(
 ) -> Result<Vec<v1::Artifact>, Status> {
     let (store, namespace) = (&call.shared.store, &call.offered.namespace);
     let failed = |error| refuse::database("reading artifacts", error);
-    let rows = store.artifacts().list(namespace, run).await.map_err(failed)?;
+    let rows = store
+        .artifacts()
+        .list(namespace, run)
+        .await
+        .map_err(failed)?;
     let mut files = Vec::new();
     for row in rows.into_iter().filter(|row| !known.contains(&row.id)) {
         let url = call.shared.a2a.public_url.as_deref();
@@ -184,7 +188,10 @@ pub(super) async fn list(
         None => PAGE,
         Some(size @ 1..=LARGEST) => size.unsigned_abs(),
         Some(size) => {
-            check.wrong("pageSize", format!("must be between 1 and {LARGEST}, not {size}"));
+            check.wrong(
+                "pageSize",
+                format!("must be between 1 and {LARGEST}, not {size}"),
+            );
             PAGE
         }
     };
@@ -196,7 +203,10 @@ pub(super) async fn list(
     if state.is_err() {
         check.wrong("status", "is no state of a task");
     }
-    let since = check.time("statusTimestampAfter", asked.status_timestamp_after.as_ref());
+    let since = check.time(
+        "statusTimestampAfter",
+        asked.status_timestamp_after.as_ref(),
+    );
     check.done()?;
     let token = std::mem::take(&mut asked.page_token);
     (asked.history_length, asked.include_artifacts) = (None, None);
@@ -219,7 +229,9 @@ pub(super) async fn list(
         since,
     };
     let (runs, namespace) = (call.shared.store.runs(), &call.offered.namespace);
-    let listed = runs.tasks(namespace, &filter, &PageRequest { size, token }).await;
+    let listed = runs
+        .tasks(namespace, &filter, &PageRequest { size, token })
+        .await;
     let listed = listed.map_err(|error| page::failed("listing tasks", error))?;
     let total = runs.count_tasks(namespace, &filter).await;
     let total = total.map_err(|error| refuse::database("counting tasks", error))?;

@@ -37,15 +37,17 @@ fn is_required(field: &FieldDescriptor, option: &ExtensionDescriptor) -> bool {
     let options = field.options();
     let value = options.get_extension(option);
     let values = value.as_list().unwrap_or_default();
-    values.iter().any(|value| value.as_enum_number() == Some(REQUIRED))
+    values
+        .iter()
+        .any(|value| value.as_enum_number() == Some(REQUIRED))
 }
 
 /// An encoded message as JSON.
 pub(super) fn written(bytes: Bytes, output: MessageDescriptor) -> Result<serde_json::Value, Coded> {
     let message = DynamicMessage::decode(output, bytes)
         .map_err(|error| Coded::internal("reading an answer", &error))?;
-    let mut json = serde_json::to_value(&message)
-        .map_err(|error| Coded::internal("writing JSON", &error))?;
+    let mut json =
+        serde_json::to_value(&message).map_err(|error| Coded::internal("writing JSON", &error))?;
     complete(&message, &mut json);
     Ok(json)
 }

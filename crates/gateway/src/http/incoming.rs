@@ -6,7 +6,9 @@ use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderName};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use prost_reflect::{DeserializeOptions, DynamicMessage, FieldDescriptor, MessageDescriptor, Value};
+use prost_reflect::{
+    DeserializeOptions, DynamicMessage, FieldDescriptor, MessageDescriptor, Value,
+};
 use serde_json::Deserializer;
 use serde_json::error::Category;
 

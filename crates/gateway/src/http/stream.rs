@@ -29,7 +29,8 @@ pub(crate) const KEEP_ALIVE: Duration = Duration::from_secs(15);
 const SEQUENCE: &str = "sequence";
 
 /// Tells a proxy not to collect events.
-pub(crate) const UNBUFFERED: (HeaderName, &str) = (HeaderName::from_static("x-accel-buffering"), "no");
+pub(crate) const UNBUFFERED: (HeaderName, &str) =
+    (HeaderName::from_static("x-accel-buffering"), "no");
 
 /// The answer that hands a stream on.
 pub(super) fn answer(stream: Streaming<Bytes>, output: MessageDescriptor) -> Response {

@@ -136,7 +136,10 @@ impl Table {
 
     /// Has the places of a method answer another verb as well, with a body.
     pub(crate) fn also(&mut self, method: &str, verb: &Method) {
-        let own = self.places.iter().filter(|place| place.method.name() == method);
+        let own = self
+            .places
+            .iter()
+            .filter(|place| place.method.name() == method);
         let more: Vec<Place> = own
             .map(|place| Place {
                 verb: verb.clone(),

@@ -60,7 +60,10 @@ pub(crate) async fn go_round(notifier: &Notifier, shutdown: &CancellationToken) 
         }
     }
     let ended = async { while under_way.join_next().await.is_some() {} };
-    if tokio::time::timeout(notifier.config.drain, ended).await.is_err() {
+    if tokio::time::timeout(notifier.config.drain, ended)
+        .await
+        .is_err()
+    {
         // Their claims run out, and whoever comes next tells of them.
         tracing::warn!("stopped before all A2A receivers had answered");
     }
@@ -77,5 +80,7 @@ async fn round(
         return Ok(Vec::new());
     }
     let limit = u32::try_from(free).unwrap_or(u32::MAX);
-    pushes.claim(keys, holder, notifier.config.claim, limit).await
+    pushes
+        .claim(keys, holder, notifier.config.claim, limit)
+        .await
 }

@@ -58,7 +58,8 @@ pub(crate) fn client(timeout: Duration, private: bool) -> Result<Client, reqwest
 pub(super) fn is_hidden(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default();
     let host = host.trim_start_matches('[').trim_end_matches(']');
-    host.parse::<IpAddr>().is_ok_and(|address| !is_public(address))
+    host.parse::<IpAddr>()
+        .is_ok_and(|address| !is_public(address))
 }
 
 /// Sends a body once.

@@ -53,7 +53,13 @@ pub(super) async fn tell(
     }
     let url = Url::parse(&push.target.url).ok();
     let Some(url) = url.filter(|url| matches!(url.scheme(), "http" | "https")) else {
-        return fail(notifier, push, holder, "its URL is not an http or https URL").await;
+        return fail(
+            notifier,
+            push,
+            holder,
+            "its URL is not an http or https URL",
+        )
+        .await;
     };
     if is_hidden(&url) && !notifier.config.private_receivers {
         return fail(notifier, push, holder, "its address is not a public one").await;
@@ -90,7 +96,8 @@ pub(super) async fn tell(
 
 /// Whether the run began to wait again since its receiver was told, even if it waited then too.
 fn waits_anew(push: &Push, steps: &[RunStep]) -> bool {
-    let waits = |step: &&RunStep| matches!(step.r#type.as_str(), "awaiting_input" | "awaiting_approval");
+    let waits =
+        |step: &&RunStep| matches!(step.r#type.as_str(), "awaiting_input" | "awaiting_approval");
     let last = steps.iter().rev().find(waits);
     last.is_some_and(|step| step.sequence > push.told_seq)
 }
@@ -124,7 +131,13 @@ async fn files(notifier: &Notifier, row: &RunRow) -> Result<Vec<v1::Artifact>, D
         let content = match url.filter(|_| file.size > a2a::INLINE_BYTES) {
             Some(url) => {
                 let (namespace, agent) = (row.namespace.as_str(), row.agent.as_str());
-                Err(a2a::file_url(url, namespace, agent, row.run.as_str(), &file.id))
+                Err(a2a::file_url(
+                    url,
+                    namespace,
+                    agent,
+                    row.run.as_str(),
+                    &file.id,
+                ))
             }
             None => match artifacts.get(&row.namespace, &file.id).await? {
                 Some((_, bytes)) => Ok(bytes),
@@ -177,7 +190,11 @@ async fn record(
     holder: &str,
     told: &Told,
 ) -> Result<(), DatabaseError> {
-    let held = notifier.store.a2a_pushes().record(push, holder, told).await?;
+    let held = notifier
+        .store
+        .a2a_pushes()
+        .record(push, holder, told)
+        .await?;
     if !held {
         tracing::warn!(run = %push.run, "a push was removed or taken by another notifier meanwhile");
     }

@@ -140,7 +140,8 @@ mod tests {
         let parsed = Bundle::parse(&format!("name: desk\n{lines}"));
         let bundle = parsed.map_err(|errors| {
             let told = errors.errors().iter();
-            told.map(|e| format!("{} {}", e.code, e.path)).collect::<Vec<_>>()
+            told.map(|e| format!("{} {}", e.code, e.path))
+                .collect::<Vec<_>>()
         })?;
         let again = Bundle::parse(&bundle.to_canonical_json()).unwrap();
         assert_eq!(again, bundle, "the canonical form is a bundle");
@@ -169,7 +170,10 @@ mod tests {
         let skill = "{id: a, name: A, description: x}";
         for (lines, told) in [
             ("a2a: 1".to_owned(), "bundle.wrong_type a2a"),
-            ("a2a: {input: all}".to_owned(), "bundle.unknown_value a2a.input"),
+            (
+                "a2a: {input: all}".to_owned(),
+                "bundle.unknown_value a2a.input",
+            ),
             ("a2a: {x: 1}".to_owned(), "bundle.unknown_field a2a.x"),
             (
                 format!("a2a: {{skills: [{skill}, {skill}]}}"),

@@ -28,12 +28,12 @@ mod tests;
 
 use std::path::Path;
 
+pub use place::{AgentPlace, PublicUrl};
 pub use secret::{Key, KeyFileError, Secret, SecretError, SecretSource};
 pub use section::{ConfigErrors, ConfigProblem};
-pub use place::{AgentPlace, PublicUrl};
 pub use shape::{
-    A2a, Chain, Cluster, Config, Database, Endpoints, Executor, Http, Limits, LogFormat, Mcp, Model,
-    Nats, NatsLogin, Need, Notify, Provider, Secrets, Services, Telemetry,
+    A2a, Chain, Cluster, Config, Database, Endpoints, Executor, Http, Limits, LogFormat, Mcp,
+    Model, Nats, NatsLogin, Need, Notify, Provider, Secrets, Services, Telemetry,
 };
 pub use values::{Address, ByteSize, HostName, Origin};
 

@@ -9,8 +9,8 @@ use super::layers::{self, Layers};
 use super::secret::{Key, Secret, SecretSource};
 use super::section::{self, ConfigErrors, Given, Section, Setting};
 use super::shape::{
-    A2a, Chain, Cluster, Config, Database, Endpoints, Executor, Http, Limits, LogFormat, Mcp, Model,
-    Nats, NatsLogin, Notify, Provider, Secrets, Services, Telemetry,
+    A2a, Chain, Cluster, Config, Database, Endpoints, Executor, Http, Limits, LogFormat, Mcp,
+    Model, Nats, NatsLogin, Notify, Provider, Secrets, Services, Telemetry,
 };
 
 /// Where a model is when its entry does not say, by provider.

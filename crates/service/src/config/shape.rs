@@ -7,9 +7,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::place::{AgentPlace, PublicUrl};
 use super::secret::{Key, Secret, SecretSource};
 use super::section::ConfigErrors;
-use super::place::{AgentPlace, PublicUrl};
 use super::values::{Address, ByteSize, HostName, Origin};
 
 /// The configuration of a process, checked.

@@ -31,9 +31,15 @@ const COUNT: &str = "SELECT COUNT(*) FROM runs r JOIN tasks t ON t.id = r.task W
 impl TaskFilter {
     fn narrow(&self, select: &mut Select) {
         select.and("t.source = 'a2a'");
-        select.and_text("t.namespace = r.namespace AND t.agent =", Some(self.agent.as_str()));
+        select.and_text(
+            "t.namespace = r.namespace AND t.agent =",
+            Some(self.agent.as_str()),
+        );
         select.and_text("t.trigger_name =", self.context.as_deref());
-        select.and_any("r.status", self.statuses.iter().map(|status| status.as_str()));
+        select.and_any(
+            "r.status",
+            self.statuses.iter().map(|status| status.as_str()),
+        );
         match self.begun {
             None => {}
             Some(true) => select.and("r.seq > 1"),

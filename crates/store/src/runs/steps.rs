@@ -128,7 +128,10 @@ impl Runs<'_> {
     }
 }
 
-pub(super) fn read_steps(run: &RunId, records: Vec<StepRecord>) -> Result<Vec<StoredStep>, DatabaseError> {
+pub(super) fn read_steps(
+    run: &RunId,
+    records: Vec<StepRecord>,
+) -> Result<Vec<StoredStep>, DatabaseError> {
     records
         .into_iter()
         .map(|record| {

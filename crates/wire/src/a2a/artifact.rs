@@ -81,7 +81,10 @@ mod tests {
             content: Ok(bytes.to_vec()),
         });
         let part = made.parts[0].clone();
-        assert_eq!((part.filename.as_str(), part.media_type.as_str()), ("a.txt", mime));
+        assert_eq!(
+            (part.filename.as_str(), part.media_type.as_str()),
+            ("a.txt", mime)
+        );
         part.content.unwrap()
     }
 
@@ -89,7 +92,10 @@ mod tests {
     #[test]
     fn s9_4_a_file_is_a_file_and_json_is_data() {
         assert_eq!(content("text/plain", b"x"), Content::Raw(b"x".to_vec()));
-        assert!(matches!(content("application/json", b"{\"a\":1}"), Content::Data(_)));
+        assert!(matches!(
+            content("application/json", b"{\"a\":1}"),
+            Content::Data(_)
+        ));
         assert!(matches!(content("application/json", b"{"), Content::Raw(_)));
         assert_eq!(output(""), None);
         assert_eq!(output("done").unwrap().artifact_id, "output");

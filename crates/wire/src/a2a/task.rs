@@ -45,7 +45,9 @@ pub const fn state(status: Status, seq: u64) -> TaskState {
 /// Whether nothing follows in this state.
 pub const fn is_over(state: TaskState) -> bool {
     match state {
-        TaskState::Completed | TaskState::Failed | TaskState::Canceled | TaskState::Rejected => true,
+        TaskState::Completed | TaskState::Failed | TaskState::Canceled | TaskState::Rejected => {
+            true
+        }
         TaskState::Unspecified
         | TaskState::Submitted
         | TaskState::Working
@@ -158,9 +160,17 @@ mod tests {
                 "trigger_received",
                 r#"{"input":"Refund A-17","idempotency":{"key":"a2a:desk:m-1","request":""}}"#,
             ),
-            step(5, "awaiting_input", r#"{"call":"call_1_1","question":"Which one?"}"#),
+            step(
+                5,
+                "awaiting_input",
+                r#"{"call":"call_1_1","question":"Which one?"}"#,
+            ),
             step(6, "user_message", r#"{"text":"The red one"}"#),
-            step(9, "awaiting_approval", r#"{"approvals":["apr_1"],"summary":"Refund A-17"}"#),
+            step(
+                9,
+                "awaiting_approval",
+                r#"{"approvals":["apr_1"],"summary":"Refund A-17"}"#,
+            ),
         ];
         let of = |status, steps| {
             task(&TaskFacts {

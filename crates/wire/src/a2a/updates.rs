@@ -65,7 +65,8 @@ impl Updates {
     /// The output that a step brings, if it is the one that completes the run.
     pub fn output(&self, step: &RunStep) -> Option<v1::Artifact> {
         let ends = step.r#type == "completion";
-        ends.then(|| super::output(&Said::of(step).output)).flatten()
+        ends.then(|| super::output(&Said::of(step).output))
+            .flatten()
     }
 
     /// An artifact, whole.
