@@ -13,7 +13,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed={}", root.display());
 
     let mut files = Vec::new();
-    for package in ["sayso/v1", "sayso/internal/v1"] {
+    for package in ["sayso/v1", "sayso/internal/v1", "lf/a2a/v1"] {
         for entry in fs::read_dir(root.join(package))? {
             let path = entry?.path();
             if path

@@ -160,6 +160,7 @@ impl Deployment {
         base["cluster"] = json!({"key": "11".repeat(32)});
         base["chain"] = json!({"key": "22".repeat(32)});
         base["secrets"] = json!({"key": "33".repeat(32)});
+        base["a2a"] = json!({"agent": "default/a2a-root", "private_receivers": true});
         if let Some(collector) = &options.collector {
             base["telemetry"] = json!({
                 "otlp_endpoint": collector, "sampling": 1.0, "content": options.tells,

@@ -15,6 +15,7 @@
 //! | a batch with one bad decision | `a_mixed_batch_is_taken_whole_or_not_at_all` |
 //! | a crash in each window between decision and execution | `a_crash_in_any_window_runs_it_once_at_most` |
 //! | an edit that a rule, the role or the schema denies, of what is masked, by who asks, past a group | `edits.rs` (S6.7) |
+//! | a message of A2A that means to decide, with every token; another tenant's task | `a2a/people.rs` (B42, B43) |
 //! | two who race | `two_servers_race` |
 
 use std::os::unix::fs::PermissionsExt;

@@ -43,6 +43,8 @@ pub enum StartOrigin {
     Asked,
     /// A call of this webhook.
     Webhook(String),
+    /// A message of an A2A client, in this context.
+    A2a(String),
     /// A schedule, as in `30 2 * * * Europe/Berlin`, and its tick.
     Schedule(String, TakenTick),
 }
@@ -91,6 +93,7 @@ pub async fn admit<J: Journal, H: Herald>(
     let (source, trigger, new_tick) = match new.origin {
         StartOrigin::Asked => (Source::Start, None, None),
         StartOrigin::Webhook(name) => (Source::Webhook, Some(name), None),
+        StartOrigin::A2a(context) => (Source::A2a, Some(context), None),
         StartOrigin::Schedule(times, tick) => (Source::Cron, Some(times), Some(tick)),
     };
     let tick = new_tick.as_ref().map(|taken| Tick {

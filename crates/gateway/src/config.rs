@@ -4,6 +4,8 @@ use std::time::Duration;
 use sayso_service::config::SecretSource;
 use sayso_store::SecretKeys;
 
+use crate::a2a::A2aConfig;
+
 /// How the gateway behaves. The defaults are those of the design; tests shorten them.
 #[derive(Debug, Clone)]
 pub struct GatewayConfig {
@@ -21,6 +23,8 @@ pub struct GatewayConfig {
     pub names: Vec<String>,
     /// What stored secrets are encrypted with; none if there can be none.
     pub secret_keys: Option<SecretKeys>,
+    /// How it is an A2A server.
+    pub a2a: A2aConfig,
 }
 
 impl Default for GatewayConfig {
@@ -31,6 +35,7 @@ impl Default for GatewayConfig {
             allowed_origins: Vec::new(),
             names: Vec::new(),
             secret_keys: None,
+            a2a: A2aConfig::default(),
         }
     }
 }

@@ -17,10 +17,12 @@
 //! | `console` | the web pages |
 //! | `http` | the public services over HTTP and JSON (S6.13) |
 //! | [`mcp`] | the public services as an MCP server (S6.13) |
+//! | `a2a` | agents as A2A servers (S6.13) |
 //! | `hooks` | webhooks that start runs (S8.5) |
 //! | `watch` | many watchers over one subscription (S2.4) |
 //! | `request`, `page`, `refuse`, `show` | what comes in, pages, errors, what goes out |
 
+mod a2a;
 mod api;
 mod audit;
 pub mod auth;
@@ -58,6 +60,7 @@ use sayso_wire::internal::scheduler_service_client::SchedulerServiceClient;
 use tokio_util::sync::CancellationToken;
 use tonic::service::Routes;
 
+pub use a2a::A2aConfig;
 use auth::Authenticator;
 pub use config::GatewayConfig;
 use current::CurrentRevisions;
@@ -106,6 +109,7 @@ pub struct Gateway {
     shared: Arc<Shared>,
     routes: Routes,
     door: Door,
+    a2a: a2a::Door,
 }
 
 /// What every handler works with.
@@ -121,6 +125,8 @@ pub(crate) struct Shared {
     /// How this server is called beside its addresses.
     pub(crate) names: Vec<String>,
     pub(crate) secret_keys: Option<SecretKeys>,
+    pub(crate) a2a: A2aConfig,
+    pub(crate) offered: a2a::OfferedAgents,
     scheduler: Peer,
     hub: Peer,
     policy: Peer,
@@ -191,6 +197,8 @@ impl Gateway {
             cors: Cors::new(config.allowed_origins),
             names: config.names,
             secret_keys: config.secret_keys,
+            a2a: config.a2a,
+            offered: a2a::OfferedAgents::default(),
             scheduler,
             hub,
             policy,
@@ -198,11 +206,13 @@ impl Gateway {
         });
         let services = api::routes(&shared);
         let door = Door::new(services.clone(), &shared.auth, shared.cors.clone())?;
+        let a2a = a2a::Door::new(services.clone(), &shared)?;
         let routes = reflection::add_to(services)?.prepare();
         Ok(Gateway {
             shared,
             routes,
             door,
+            a2a,
         })
     }
 
@@ -218,6 +228,7 @@ impl Gateway {
             .merge(hooks::router(&self.shared))
             .merge(mcp)
             .merge(self.door.router())
+            .merge(self.a2a.router())
     }
 
     /// Who may call, for whoever checks sessions of another kind.

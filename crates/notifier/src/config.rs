@@ -16,6 +16,10 @@ pub struct NotifierConfig {
     pub secret_keys: Option<SecretKeys>,
     /// The mail server; none if no e-mail is sent.
     pub smtp: Option<Smtp>,
+    /// Where A2A clients fetch files that are too large to be sent to them; without it all are sent.
+    pub a2a_url: Option<String>,
+    /// Whether A2A clients may be told at addresses that are not public.
+    pub private_receivers: bool,
     /// The longest time between two looks at what is due. Events on the bus and the time at which
     /// the next retry is due shorten it.
     pub every: Duration,
@@ -36,6 +40,8 @@ impl NotifierConfig {
             secrets,
             secret_keys: None,
             smtp: None,
+            a2a_url: None,
+            private_receivers: false,
             every: Duration::from_secs(1),
             timeout: Duration::from_secs(10),
             claim: Duration::from_secs(30),

@@ -34,6 +34,7 @@ mod mail;
 mod message;
 mod plan;
 mod post;
+mod push;
 mod rounds;
 mod slack;
 
@@ -71,6 +72,7 @@ pub struct Notifier {
     pub(crate) config: Arc<NotifierConfig>,
     pub(crate) client: reqwest::Client,
     pub(crate) mailer: Option<Mailer>,
+    pub(crate) push_client: reqwest::Client,
     /// Names this start of a notifier as the holder of what it claims.
     pub(crate) boot: Uuid,
 }
@@ -100,12 +102,14 @@ impl Notifier {
             .smtp
             .as_ref()
             .map(|smtp| Mailer::new(smtp, config.timeout));
+        let push_client = push::client(config.timeout, config.private_receivers);
         Ok(Self {
             store,
             bus,
             config: Arc::new(config),
             client,
             mailer: mailer.transpose().map_err(BuildError::Mail)?,
+            push_client: push_client.map_err(BuildError::Http)?,
             boot: Uuid::now_v7(),
         })
     }
@@ -127,6 +131,9 @@ impl Notifier {
 
     /// Delivers until `shutdown`, then lets what is under way end for a moment.
     pub async fn run(self, shutdown: CancellationToken) {
-        rounds::go_round(&self, &shutdown).await;
+        tokio::join!(
+            rounds::go_round(&self, &shutdown),
+            push::go_round(&self, &shutdown),
+        );
     }
 }

@@ -5,13 +5,14 @@ use std::time::{Duration, SystemTime};
 
 use reqwest::header::{CONTENT_TYPE, DATE, HeaderMap, RETRY_AFTER};
 use reqwest::redirect::Policy;
-use reqwest::{Client, Url};
+use reqwest::{Client, Response, Url};
 use sayso_service::config::Secret;
 use sayso_service::signature;
 
 use crate::plan::may_help;
 
-const USER_AGENT: &str = concat!("sayso/", env!("CARGO_PKG_VERSION"));
+/// How every request names its sender.
+pub(crate) const USER_AGENT: &str = concat!("sayso/", env!("CARGO_PKG_VERSION"));
 
 /// What is sent: every try of a delivery differs in `timestamp` alone.
 pub(crate) struct Post<'a> {
@@ -74,7 +75,12 @@ pub(crate) async fn send(client: &Client, post: Post<'_>) -> Answer {
                 signature::standard(secret, id, timestamp, &body),
             );
     }
-    match request.body(body).send().await {
+    answered(request.body(body).send().await)
+}
+
+/// What an answer, or its absence, means.
+pub(crate) fn answered(answer: Result<Response, reqwest::Error>) -> Answer {
+    match answer {
         Ok(response) if response.status().is_success() => Answer::Taken,
         Ok(response) => {
             let status = response.status();

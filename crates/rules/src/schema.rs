@@ -7,7 +7,8 @@
 use serde_json::{Value, json};
 
 use crate::bundle::{
-    ArgRole, Builtin, Effect, Excluded, HookTrust, MAX_TRIGGERS, Preset, SummaryBy, ValueSource,
+    ArgRole, Builtin, Effect, Excluded, HookTrust, MAX_SKILLS, MAX_TRIGGERS, Preset, SummaryBy,
+    ValueSource,
 };
 use crate::trust::Trust;
 
@@ -62,6 +63,7 @@ fn bundle_value() -> Value {
                 "maxItems": MAX_TRIGGERS,
                 "items": { "oneOf": [schedule(), webhook()] },
             },
+            "a2a": { "oneOf": [flag("Whether A2A clients may call it."), a2a()] },
         }),
     );
     schema["$schema"] = json!("https://json-schema.org/draft/2020-12/schema");
@@ -91,6 +93,31 @@ fn bundle_value() -> Value {
         })),
     });
     schema
+}
+
+fn a2a() -> Value {
+    let texts = || json!({ "type": "array", "items": { "type": "string" } });
+    let skill = closed(
+        &["id", "name", "description"],
+        json!({
+            "id": pattern("^[A-Za-z0-9_-]{1,63}$", "The skill's id."),
+            "name": text("Its name, for people."),
+            "description": text("What it does."),
+            "tags": texts(),
+            "examples": texts(),
+        }),
+    );
+    closed(
+        &[],
+        json!({
+            "input": {
+                "description": "What of a message the agent is told: its texts, or all of it as JSON.",
+                "enum": ["text", "message"],
+            },
+            "deduplicate": flag("Whether a message whose id came before is that message again."),
+            "skills": { "type": "array", "maxItems": MAX_SKILLS, "items": skill },
+        }),
+    )
 }
 
 fn schedule() -> Value {

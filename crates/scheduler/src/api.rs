@@ -29,6 +29,7 @@ impl SchedulerService for Api {
         let caller = required(request.caller)?;
         let origin = match source {
             Source::Webhook => StartOrigin::Webhook(request.trigger),
+            Source::A2a => StartOrigin::A2a(request.trigger),
             Source::Start => StartOrigin::Asked,
             // Ticks are taken here, children begin with a step of their parent, and messages have a
             // method of their own.

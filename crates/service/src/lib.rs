@@ -12,6 +12,7 @@
 //! | [`internal`] | short-lived signed tokens for calls between services |
 //! | [`peer`] | one client type for a sibling, in this process or over TCP |
 //! | [`serve`] | one port for gRPC and HTTP, start, drain and hard deadline (`S10.2`) |
+//! | [`address`] | which addresses are of the public internet |
 //! | [`signature`] | signatures of webhooks, made and verified (`S8.1`, `S8.5`) |
 //! | [`error`] | coded errors to and from gRPC statuses with rich details (`S10.5`) |
 //!
@@ -37,6 +38,7 @@
 //! # }
 //! ```
 
+pub mod address;
 pub mod config;
 pub mod error;
 mod guard;

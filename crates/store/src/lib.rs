@@ -12,6 +12,7 @@
 //! * Text with a NUL is refused (`request.invalid_text`): Postgres cannot store it, and SQLite must
 //!   not differ.
 
+mod a2a_pushes;
 mod agent_logs;
 mod agents;
 mod approvals;
@@ -51,6 +52,7 @@ mod triggers;
 mod votes;
 mod workers;
 
+pub use a2a_pushes::{A2aPushes, NewPush, Push, PushTarget, Told};
 pub use agent_logs::{AgentLogs, LogEntry, LogLevel, NewLogEntry};
 pub use agents::{AgentRow, Agents, Deploy, DeployError, Deployed, RevisionRow};
 pub use approvals::{ApprovalFilter, Approvals};
@@ -72,7 +74,7 @@ pub use open::{OpenError, Store, StoreConfig};
 pub use page::{ListError, Page, PageRequest};
 pub use pauses::{PauseRow, Pauses};
 pub use roles::{Attached, Removed, RoleRow, Roles, UNRESTRICTED};
-pub use runs::{Import, RunFilter, Runs, StoredStep, VerifyError};
+pub use runs::{Import, RunFilter, Runs, StoredStep, TaskFilter, VerifyError};
 pub use schedules::{DueSchedule, ScheduleRow, Schedules};
 pub use secrets::{OpenSecret, SealError, SecretKeys, SecretRow, Secrets, SecretsError};
 pub use sweep::{RunRef, Sweep};

@@ -5,12 +5,14 @@
 //!   without protoc.
 //! - [`word`](mod@word), [`time`], [`step`] and [`decision`] turn the core's types into the
 //!   generated ones and back. Rows of the database are turned where they are read.
+//! - [`a2a`] shows runs as A2A tasks.
 //! - [`json`] is the canonical protobuf JSON of any message, and [`rule`] says where methods stand over
 //!   HTTP.
 //! - [`subjects`] names every subject of the bus, and [`events`] writes and reads what travels on
 //!   them.
 //! - [`code`] lists the stable error codes of the API, each with its meaning.
 
+pub mod a2a;
 pub mod code;
 pub mod decision;
 pub mod events;

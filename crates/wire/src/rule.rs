@@ -139,7 +139,7 @@ mod tests {
     fn s6_13_get_only_reads() {
         for service in pool().services() {
             for method in service.methods() {
-                let reads = ["Get", "List", "Watch", "Verify"];
+                let reads = ["Get", "List", "Watch", "Verify", "Subscribe"];
                 let reads = reads.iter().any(|word| method.name().starts_with(word));
                 for rule in rules(&method) {
                     assert_eq!(rule.verb == "GET", reads, "{}", method.full_name());

@@ -59,6 +59,7 @@ words! {
         Webhook = "webhook",
         Agent = "agent",
         Chat = "chat",
+        A2a = "a2a",
     }
     ActionStatus {
         PendingReview = "pending_review",
@@ -199,7 +200,7 @@ counterparts! {
         Answer, MaxCycles, SpendingCap, ProviderBilling, Error, Cancelled,
     }
     Trust = Trust as "trust" { Untrusted, Trusted, Operator }
-    Source = StartSource as "source" { Start, Cron, Webhook, Agent, Chat }
+    Source = StartSource as "source" { Start, Cron, Webhook, Agent, Chat, A2a }
     ActionStatus = ActionStatus as "action status" {
         PendingReview, AutoApproved, Approved, Rejected, Executed, Failed,
     }

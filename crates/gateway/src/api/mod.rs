@@ -23,6 +23,7 @@ use std::sync::Arc;
 
 use futures::Stream;
 use sayso_service::error::Coded;
+use sayso_wire::a2a::v1::a2a_service_server::A2aServiceServer;
 use sayso_wire::internal::Caller;
 use sayso_wire::v1;
 use sayso_wire::v1::agent_service_server::AgentServiceServer;
@@ -46,9 +47,10 @@ use tonic::service::Routes;
 
 use crate::Shared;
 use crate::auth::{Guarded, Reach, Session};
+pub(crate) use runs::traceparent;
 
 /// The names of the services, as gRPC health knows them.
-pub(crate) const SERVICES: [&str; 15] = [
+pub(crate) const SERVICES: [&str; 16] = [
     "sayso.v1.RunService",
     "sayso.v1.ApprovalService",
     "sayso.v1.ConversationService",
@@ -64,6 +66,7 @@ pub(crate) const SERVICES: [&str; 15] = [
     "sayso.v1.AuditService",
     "sayso.v1.PauseService",
     "sayso.v1.BudgetService",
+    crate::a2a::SERVICE,
 ];
 
 /// The largest request, in bytes: a response with several texts of 1 MiB. What is larger is refused
@@ -106,11 +109,12 @@ pub(crate) fn routes(shared: &Arc<Shared>) -> Routes {
         .add_service(guarded!(AuditServiceServer))
         .add_service(guarded!(PauseServiceServer))
         .add_service(guarded!(BudgetServiceServer))
+        .add_service(guarded!(A2aServiceServer))
         .prepare()
 }
 
 /// On whose behalf a sibling is asked.
-fn on_behalf(session: &Session) -> Result<Caller, Coded> {
+pub(crate) fn on_behalf(session: &Session) -> Result<Caller, Coded> {
     let caller = session.caller();
     let reach = match session.reach()? {
         Reach::Own => sayso_wire::internal::Reach::Own,

@@ -353,7 +353,7 @@ async fn changed<T>(
 
 /// The trace that a start belongs to: the span of this call, or what the caller sent where this
 /// process records no spans.
-pub(super) fn traceparent<T>(request: &Request<T>) -> String {
+pub(crate) fn traceparent<T>(request: &Request<T>) -> String {
     let sent = || {
         request
             .metadata()

@@ -9,6 +9,7 @@
 //! | begin a conversation | `submit` | |
 //! | read conversations and their messages | `read`, `approver`, `operator` | `submit` |
 //! | say something in a conversation | `operator` | `submit` |
+//! | be told of an A2A task elsewhere | `operator` | `submit` |
 //! | decide, respond | `approver` | |
 //! | rate a task | `approver`, `operator` | `submit` |
 //! | list agents | `submit`, `read`, `approver`, `operator` | |
@@ -222,6 +223,42 @@ pub const METHODS: &[Access] = &[
         OPERATOR,
         Scopes::NONE,
     ),
+    // A message that starts a task needs `submit`, which its handler asks for.
+    needs("/lf.a2a.v1.A2AService/SendMessage", OPERATOR, SUBMIT),
+    needs(
+        "/lf.a2a.v1.A2AService/SendStreamingMessage",
+        OPERATOR,
+        SUBMIT,
+    ),
+    needs("/lf.a2a.v1.A2AService/GetTask", READERS, SUBMIT),
+    needs("/lf.a2a.v1.A2AService/ListTasks", READERS, SUBMIT),
+    needs("/lf.a2a.v1.A2AService/SubscribeToTask", READERS, SUBMIT),
+    needs("/lf.a2a.v1.A2AService/CancelTask", OPERATOR, SUBMIT),
+    needs(
+        "/lf.a2a.v1.A2AService/CreateTaskPushNotificationConfig",
+        OPERATOR,
+        SUBMIT,
+    ),
+    needs(
+        "/lf.a2a.v1.A2AService/GetTaskPushNotificationConfig",
+        OPERATOR,
+        SUBMIT,
+    ),
+    needs(
+        "/lf.a2a.v1.A2AService/ListTaskPushNotificationConfigs",
+        OPERATOR,
+        SUBMIT,
+    ),
+    needs(
+        "/lf.a2a.v1.A2AService/DeleteTaskPushNotificationConfig",
+        OPERATOR,
+        SUBMIT,
+    ),
+    needs(
+        "/lf.a2a.v1.A2AService/GetExtendedAgentCard",
+        READERS,
+        SUBMIT,
+    ),
 ];
 
 impl Access {
@@ -309,10 +346,12 @@ mod tests {
         use prost::Message as _;
         let set = prost_types::FileDescriptorSet::decode(sayso_wire::FILE_DESCRIPTOR_SET).unwrap();
         let mut methods = Vec::new();
-        for file in set.file.iter().filter(|f| f.package() == "sayso.v1") {
+        let public = ["sayso.v1", crate::a2a::PACKAGE];
+        for file in set.file.iter().filter(|f| public.contains(&f.package())) {
             for service in &file.service {
                 for method in &service.method {
-                    methods.push(format!("/sayso.v1.{}/{}", service.name(), method.name()));
+                    let (package, service) = (file.package(), service.name());
+                    methods.push(format!("/{package}.{service}/{}", method.name()));
                 }
             }
         }

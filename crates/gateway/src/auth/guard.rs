@@ -177,15 +177,35 @@ pub(crate) async fn admit(
     headers: &HeaderMap,
     path: &str,
 ) -> Result<(), Coded> {
-    let secret = bearer(headers)?;
-    let lease = match auth.verify_now(secret) {
-        Some(told) => told?,
-        None => auth.verify(secret).await?,
-    };
+    let lease = verify(auth, headers).await?;
     match Access::of(path) {
         Some(access) => reach(headers, access, &lease).map(|_| ()),
         // There is no such method: the service says so itself.
         None => Ok(()),
+    }
+}
+
+/// Whose token these headers carry, for an answer that is given here and not by a service, to those
+/// who may call a method.
+///
+/// # Errors
+///
+/// The refusal with which [`Guarded`] would answer a call of that method.
+pub(crate) async fn session(
+    auth: &Authenticator,
+    headers: &HeaderMap,
+    access: &Access,
+) -> Result<Session, Coded> {
+    let lease = verify(auth, headers).await?;
+    let reach = reach(headers, access, &lease)?;
+    Ok(Session::new(lease, reach))
+}
+
+async fn verify(auth: &Authenticator, headers: &HeaderMap) -> Result<Lease, Coded> {
+    let secret = bearer(headers)?;
+    match auth.verify_now(secret) {
+        Some(told) => told,
+        None => auth.verify(secret).await,
     }
 }
 

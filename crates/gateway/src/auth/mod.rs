@@ -19,7 +19,7 @@ use tonic::Request;
 pub use access::Reach;
 pub use authenticator::{Authenticator, Lease, OpenStream};
 pub use guard::Guarded;
-pub(crate) use guard::{NAMESPACE_HEADER, admit, bearer};
+pub(crate) use guard::{NAMESPACE_HEADER, admit, bearer, session};
 pub use scope::{Scope, Scopes};
 pub use secret::{SecretHash, TokenSecret};
 

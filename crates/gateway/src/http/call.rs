@@ -15,24 +15,26 @@ use tonic::{Request, Status, Streaming};
 use crate::auth::NAMESPACE_HEADER;
 
 /// What a request says to every method, and is handed on as it is.
-const HANDED_ON: [HeaderName; 4] = [
+const HANDED_ON: [HeaderName; 6] = [
     AUTHORIZATION,
     HeaderName::from_static(NAMESPACE_HEADER),
     HeaderName::from_static("traceparent"),
     HeaderName::from_static("tracestate"),
+    HeaderName::from_static("a2a-version"),
+    HeaderName::from_static("a2a-extensions"),
 ];
 
 /// The services of this process.
 #[derive(Debug, Clone)]
-pub(super) struct Calls(Peer);
+pub(crate) struct Calls(Peer);
 
 impl Calls {
-    pub(super) fn new(services: Peer) -> Calls {
+    pub(crate) fn new(services: Peer) -> Calls {
         Calls(services)
     }
 
     /// One message in, one out.
-    pub(super) async fn unary(
+    pub(crate) async fn unary(
         &self,
         rpc: PathAndQuery,
         headers: &HeaderMap,
@@ -44,7 +46,7 @@ impl Calls {
     }
 
     /// One message in, many out.
-    pub(super) async fn watch(
+    pub(crate) async fn watch(
         &self,
         rpc: PathAndQuery,
         headers: &HeaderMap,
@@ -56,7 +58,7 @@ impl Calls {
     }
 
     /// Many messages in, one out.
-    pub(super) async fn send(
+    pub(crate) async fn send(
         &self,
         rpc: PathAndQuery,
         headers: &HeaderMap,

@@ -6,7 +6,9 @@ use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderName};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use prost_reflect::{DynamicMessage, FieldDescriptor, MessageDescriptor, Value};
+use prost_reflect::{
+    DeserializeOptions, DynamicMessage, FieldDescriptor, MessageDescriptor, Value,
+};
 use serde_json::Deserializer;
 use serde_json::error::Category;
 
@@ -25,30 +27,53 @@ const KEY_FIELD: &str = "idempotency_key";
 const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
 const FROM_FIELD: &str = "from_sequence";
 
-const JSON: &str = "application/json";
+/// How a door reads what comes in.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Dialect {
+    /// The types of bodies of JSON.
+    json: &'static [&'static str],
+    /// Whether fields and parameters that are not known are passed over, as the protocol has it.
+    lenient: bool,
+}
+
+impl Dialect {
+    /// The API: what is not known is a mistake.
+    pub(crate) const OWN: Dialect = Dialect {
+        json: &["application/json"],
+        lenient: false,
+    };
+    /// A2A: what is not known may be of a later version.
+    pub(crate) const A2A: Dialect = Dialect {
+        json: &["application/json", "application/a2a+json"],
+        lenient: true,
+    };
+}
 
 /// What came in, but for its body.
-pub(super) struct Incoming<'r> {
-    pub(super) place: &'r Place,
-    pub(super) captured: Captured<'r>,
-    pub(super) query: Option<&'r str>,
-    pub(super) headers: &'r HeaderMap,
+pub(crate) struct Incoming<'r> {
+    pub(crate) place: &'r Place,
+    pub(crate) captured: Captured<'r>,
+    pub(crate) query: Option<&'r str>,
+    pub(crate) headers: &'r HeaderMap,
+    pub(crate) dialect: Dialect,
 }
 
 impl Incoming<'_> {
     /// The request's message.
-    pub(super) async fn message(&self, body: Body) -> Result<DynamicMessage, Problem> {
+    pub(crate) async fn message(&self, body: Body) -> Result<DynamicMessage, Problem> {
         let input = self.place.method.input();
         let in_path: Vec<&str> = self.place.template.fields().collect();
         let query = self.query.unwrap_or_default();
         let mut message = match &self.place.body {
-            PlaceBody::None => query::read(query, &input, &in_path)?,
-            PlaceBody::Json | PlaceBody::Pieces(_) if !query.is_empty() => {
+            PlaceBody::None => query::read(query, &input, &in_path, self.dialect.lenient)?,
+            PlaceBody::Json | PlaceBody::Pieces(_)
+                if !query.is_empty() && !self.dialect.lenient =>
+            {
                 return Err(Problem::invalid(
                     "This request has no query; send its fields in the body.",
                 ));
             }
-            PlaceBody::Json => json(&whole(body).await?, self.headers, &input)?,
+            PlaceBody::Json => json(&whole(body).await?, self.headers, &input, self.dialect)?,
             PlaceBody::Pieces(_) => DynamicMessage::new(input.clone()),
         };
         for (name, given) in in_path.iter().zip(&self.captured) {
@@ -69,7 +94,7 @@ impl Incoming<'_> {
     }
 
     /// The body is of one of these types.
-    pub(super) fn check_type(&self, wanted: &[&str]) -> Result<(), Problem> {
+    pub(crate) fn check_type(&self, wanted: &[&str]) -> Result<(), Problem> {
         check_type(self.headers, wanted)
     }
 
@@ -124,7 +149,7 @@ fn go_on(message: &mut DynamicMessage, from: &FieldDescriptor, last: &str) -> Re
 }
 
 /// The whole body, if it is not too large.
-async fn whole(body: Body) -> Result<Bytes, Problem> {
+pub(crate) async fn whole(body: Body) -> Result<Bytes, Problem> {
     match Limited::new(body, MAX_REQUEST).collect().await {
         Ok(whole) => Ok(whole.to_bytes()),
         Err(error) if error.is::<LengthLimitError>() => Err(Problem::too_large(MAX_REQUEST)),
@@ -151,19 +176,33 @@ fn json(
     body: &[u8],
     headers: &HeaderMap,
     input: &MessageDescriptor,
+    dialect: Dialect,
 ) -> Result<DynamicMessage, Problem> {
     if body.is_empty() {
         return Ok(DynamicMessage::new(input.clone()));
     }
-    check_type(headers, &[JSON])?;
+    check_type(headers, dialect.json)?;
+    let message = read(body, input, dialect)?;
+    if !dialect.lenient {
+        let unique = serde_json::from_slice::<Unique>(body);
+        unique.map_err(|error| unreadable(&error, ""))?;
+    }
+    Ok(message)
+}
+
+/// JSON as a message.
+pub(crate) fn read(
+    body: &[u8],
+    input: &MessageDescriptor,
+    dialect: Dialect,
+) -> Result<DynamicMessage, Problem> {
+    let options = DeserializeOptions::new().deny_unknown_fields(!dialect.lenient);
     let mut reader = Deserializer::from_slice(body);
     let mut track = serde_path_to_error::Track::new();
     let tracked = serde_path_to_error::Deserializer::new(&mut reader, &mut track);
-    let message = DynamicMessage::deserialize(input.clone(), tracked);
+    let message = DynamicMessage::deserialize_with_options(input.clone(), tracked, &options);
     let message = message.map_err(|error| unreadable(&error, &track.path().to_string()))?;
     reader.end().map_err(|error| unreadable(&error, ""))?;
-    let unique = serde_json::from_slice::<Unique>(body);
-    unique.map_err(|error| unreadable(&error, ""))?;
     Ok(message)
 }
 
@@ -193,7 +232,7 @@ mod tests {
             "application/json; charset=utf-8".parse().unwrap(),
         );
         let input = descriptor::<v1::StartRunRequest>();
-        let message = json(body.as_bytes(), &headers, &input);
+        let message = json(body.as_bytes(), &headers, &input, Dialect::OWN);
         let message = message.map_err(|p| p.json().parse::<serde_json::Value>().unwrap())?;
         Ok(message.transcode_to().unwrap())
     }
@@ -248,7 +287,7 @@ mod tests {
     #[test]
     fn a_body_of_another_type_is_not_read() {
         let input = descriptor::<v1::StartRunRequest>();
-        let refused = json(b"{}", &HeaderMap::new(), &input).unwrap_err();
+        let refused = json(b"{}", &HeaderMap::new(), &input, Dialect::OWN).unwrap_err();
         assert!(refused.json().contains("http.unsupported_media_type"));
     }
 }

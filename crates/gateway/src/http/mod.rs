@@ -15,15 +15,15 @@
 //! | 204 | `OPTIONS`; the header `Allow` says what is answered |
 //! | 4xx, 5xx | a problem: the code says which, `docs/api.md` what to do |
 
-mod call;
+pub(crate) mod call;
 pub(crate) mod cors;
-mod incoming;
+pub(crate) mod incoming;
 mod openapi;
-mod problem;
+pub(crate) mod problem;
 mod query;
-mod stream;
-mod table;
-mod template;
+pub(crate) mod stream;
+pub(crate) mod table;
+pub(crate) mod template;
 mod unary;
 mod unique;
 
@@ -50,7 +50,7 @@ use crate::api::SERVICES;
 use crate::auth::{Authenticator, admit};
 use call::Calls;
 use cors::Cors;
-use incoming::Incoming;
+use incoming::{Dialect, Incoming};
 use problem::Problem;
 use table::{PlaceBody, Table};
 
@@ -87,7 +87,7 @@ impl Door {
     ///
     /// When a method cannot stand where its rule says: a fault of the build.
     pub(crate) fn new(services: Routes, auth: &Authenticator, cors: Cors) -> Result<Door, BadRule> {
-        let table = Table::of_the_api()?;
+        let table = Table::of(table::PACKAGE)?;
         Ok(Door {
             inner: Arc::new(Inner {
                 description: openapi::document(&table).to_string().into(),
@@ -174,6 +174,7 @@ impl Door {
             captured,
             query: parts.uri.query(),
             headers: &parts.headers,
+            dialect: Dialect::OWN,
         };
         let response = self.call(&incoming, body).await?;
         Ok(match parts.method {
@@ -222,7 +223,7 @@ impl Door {
 }
 
 /// The head of an answer, which says how long its body would be.
-fn without_body(mut response: Response) -> Response {
+pub(crate) fn without_body(mut response: Response) -> Response {
     if let Some(length) = response.body().size_hint().exact() {
         response.headers_mut().insert(CONTENT_LENGTH, length.into());
     }

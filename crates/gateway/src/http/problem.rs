@@ -54,13 +54,13 @@ struct Field<'p> {
 
 impl Problem {
     /// There is nothing at the path.
-    pub(super) fn not_found() -> Problem {
+    pub(crate) fn not_found() -> Problem {
         let sentence = "There is nothing here; /openapi.json lists what there is.";
         Coded::new(Kind::NotFound, code::HTTP_NOT_FOUND, sentence).into()
     }
 
     /// What stands at the path answers other verbs.
-    pub(super) fn method_not_allowed(allowed: &str) -> Problem {
+    pub(crate) fn method_not_allowed(allowed: &str) -> Problem {
         let sentence = format!("This verb is not answered here; these are: {allowed}.");
         let coded = Coded::new(Kind::Unimplemented, code::HTTP_METHOD_NOT_ALLOWED, sentence);
         let mut problem = Problem::with(StatusCode::METHOD_NOT_ALLOWED, coded);
@@ -90,12 +90,17 @@ impl Problem {
     }
 
     /// A field of the request is wrong.
-    pub(super) fn field(field: &str, problem: impl Into<String>) -> Problem {
+    pub(crate) fn field(field: &str, problem: impl Into<String>) -> Problem {
         let field = shortened(field.to_owned());
         let sentence =
             format!("The request is not valid; correct the fields that are named ({field}).");
         let coded = Coded::new(Kind::Invalid, code::REQUEST_INVALID, sentence);
         coded.field(field, shortened(problem.into())).into()
+    }
+
+    /// What it says, for a door that has another form.
+    pub(crate) fn into_coded(self) -> Coded {
+        *self.coded
     }
 
     fn with(status: StatusCode, coded: Coded) -> Problem {

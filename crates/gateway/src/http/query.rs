@@ -13,16 +13,21 @@ use super::template::decoded;
 /// Messages that are one value in JSON.
 const SCALARS: [&str; 2] = ["google.protobuf.Timestamp", "google.protobuf.Duration"];
 
-/// Reads the fields of a query. Those of the path are not among them.
+/// Reads the fields of a query. Those of the path are not among them; what is not a field is passed
+/// over where that is lenient.
 pub(super) fn read(
     query: &str,
     input: &MessageDescriptor,
     in_path: &[&str],
+    lenient: bool,
 ) -> Result<DynamicMessage, Problem> {
     let mut object = Map::new();
     for (name, text) in pairs(query)? {
         let field = field_of(input, &name).filter(|field| !in_path.contains(&field.name()));
         let Some(field) = field.filter(fits) else {
+            if lenient {
+                continue;
+            }
             return Err(Problem::field(&name, "is not a parameter of this request"));
         };
         let value = value(&field, &name, text)?;
@@ -91,7 +96,7 @@ mod tests {
     use super::*;
 
     fn runs(query: &str) -> Result<v1::ListRunsRequest, String> {
-        let read = read(query, &descriptor::<v1::ListRunsRequest>(), &[]);
+        let read = read(query, &descriptor::<v1::ListRunsRequest>(), &[], false);
         let message = read.map_err(|problem| problem.json())?;
         Ok(message.transcode_to().unwrap())
     }
@@ -138,9 +143,9 @@ mod tests {
         }
         assert!(runs("agent=%ff").unwrap_err().contains("UTF-8"));
         let watch = descriptor::<v1::WatchRunRequest>();
-        assert!(read("steps_only=yes", &watch, &[]).is_err());
-        assert!(read("run_id=x", &watch, &["run_id"]).is_err());
+        assert!(read("steps_only=yes", &watch, &[], false).is_err());
+        assert!(read("run_id=x", &watch, &["run_id"], false).is_err());
         let explain = descriptor::<v1::ExplainCallRequest>();
-        assert!(read("imagined=x", &explain, &[]).is_err());
+        assert!(read("imagined=x", &explain, &[], false).is_err());
     }
 }

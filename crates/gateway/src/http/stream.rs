@@ -23,13 +23,14 @@ use super::problem::Problem;
 use super::unary::written;
 
 /// How often a quiet stream says that it lives, so that proxies keep it.
-const KEEP_ALIVE: Duration = Duration::from_secs(15);
+pub(crate) const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 /// The number that is an event's id, in the message that the event carries.
 const SEQUENCE: &str = "sequence";
 
 /// Tells a proxy not to collect events.
-const UNBUFFERED: (HeaderName, &str) = (HeaderName::from_static("x-accel-buffering"), "no");
+pub(crate) const UNBUFFERED: (HeaderName, &str) =
+    (HeaderName::from_static("x-accel-buffering"), "no");
 
 /// The answer that hands a stream on.
 pub(super) fn answer(stream: Streaming<Bytes>, output: MessageDescriptor) -> Response {

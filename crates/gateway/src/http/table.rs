@@ -9,28 +9,28 @@ use sayso_wire::rule::{Rule, RuleBody, rules};
 use super::template::{Captured, Template};
 
 /// The package whose methods stand here.
-pub(super) const PACKAGE: &str = "sayso.v1";
+pub(crate) const PACKAGE: &str = "sayso.v1";
 
 /// One place where a method stands.
 #[derive(Debug, Clone)]
-pub(super) struct Place {
+pub(crate) struct Place {
     /// The verb.
-    pub(super) verb: Method,
+    pub(crate) verb: Method,
     /// The path, as the API's description has it.
-    pub(super) path: String,
+    pub(crate) path: String,
     /// The path, taken apart.
-    pub(super) template: Template,
+    pub(crate) template: Template,
     /// What the request's body is.
-    pub(super) body: PlaceBody,
+    pub(crate) body: PlaceBody,
     /// The method.
-    pub(super) method: MethodDescriptor,
+    pub(crate) method: MethodDescriptor,
     /// Where the method stands over gRPC.
-    pub(super) rpc: PathAndQuery,
+    pub(crate) rpc: PathAndQuery,
 }
 
 /// What a request's body is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum PlaceBody {
+pub(crate) enum PlaceBody {
     /// There is none.
     None,
     /// The fields of the request that are not in the path.
@@ -93,7 +93,7 @@ impl Place {
 
 impl Place {
     /// Whether it is answered by a stream.
-    pub(super) fn is_watch(&self) -> bool {
+    pub(crate) fn is_watch(&self) -> bool {
         self.method.is_server_streaming()
     }
 }
@@ -105,24 +105,24 @@ fn is_bytes(input: &MessageDescriptor, name: &str) -> bool {
 
 /// Every place of the public API.
 #[derive(Debug, Clone)]
-pub(super) struct Table {
+pub(crate) struct Table {
     places: Vec<Place>,
 }
 
 /// What stands at a path: at least one place, each with another verb.
-pub(super) struct Found<'t, 'p> {
+pub(crate) struct Found<'t, 'p> {
     places: Vec<(&'t Place, Captured<'p>)>,
 }
 
 impl Table {
-    /// Reads the rules of the API.
+    /// Reads the rules of a package's methods.
     ///
     /// # Errors
     ///
     /// When a rule cannot be served: a fault of the build.
-    pub(super) fn of_the_api() -> Result<Table, BadRule> {
+    pub(crate) fn of(package: &str) -> Result<Table, BadRule> {
         let services = pool().services();
-        let public = services.filter(|service| service.parent_file().package_name() == PACKAGE);
+        let public = services.filter(|service| service.parent_file().package_name() == package);
         let mut places = Vec::new();
         for service in public {
             for method in service.methods() {
@@ -134,14 +134,30 @@ impl Table {
         Ok(Table { places })
     }
 
+    /// Has the places of a method answer another verb as well, with a body.
+    pub(crate) fn also(&mut self, method: &str, verb: &Method) {
+        let own = self
+            .places
+            .iter()
+            .filter(|place| place.method.name() == method);
+        let more: Vec<Place> = own
+            .map(|place| Place {
+                verb: verb.clone(),
+                body: PlaceBody::Json,
+                ..place.clone()
+            })
+            .collect();
+        self.places.extend(more);
+    }
+
     /// Every place.
-    pub(super) fn places(&self) -> &[Place] {
+    pub(crate) fn places(&self) -> &[Place] {
         &self.places
     }
 
     /// What stands at a path; `None` if nothing does. A verb at its end counts before a field that
     /// could hold it.
-    pub(super) fn find<'t, 'p>(&'t self, path: &'p str) -> Option<Found<'t, 'p>> {
+    pub(crate) fn find<'t, 'p>(&'t self, path: &'p str) -> Option<Found<'t, 'p>> {
         let mut places: Vec<_> = self
             .places
             .iter()
@@ -156,7 +172,7 @@ impl Table {
 
 impl<'t, 'p> Found<'t, 'p> {
     /// The place that answers a verb. What answers GET answers HEAD.
-    pub(super) fn answering(self, verb: &Method) -> Option<(&'t Place, Captured<'p>)> {
+    pub(crate) fn answering(self, verb: &Method) -> Option<(&'t Place, Captured<'p>)> {
         let verb = match verb {
             &Method::HEAD => &Method::GET,
             verb => verb,
@@ -166,7 +182,7 @@ impl<'t, 'p> Found<'t, 'p> {
     }
 
     /// What is answered here, for the header `Allow`.
-    pub(super) fn allowed(&self) -> String {
+    pub(crate) fn allowed(&self) -> String {
         let mut verbs: Vec<&str> = self.places.iter().map(|(p, _)| p.verb.as_str()).collect();
         if verbs.contains(&"GET") {
             verbs.push("HEAD");
@@ -182,7 +198,7 @@ mod tests {
     use super::*;
 
     fn at(verb: Method, path: &str) -> Option<String> {
-        let table = Table::of_the_api().unwrap();
+        let table = Table::of(PACKAGE).unwrap();
         let (place, _) = table.find(path)?.answering(&verb)?;
         Some(place.method.name().to_owned())
     }
@@ -205,7 +221,7 @@ mod tests {
         assert_eq!(at(Method::GET, "/v1/runs/run_1:cancel"), None);
         assert_eq!(at(Method::DELETE, "/v1/runs"), None);
         assert_eq!(at(Method::GET, "/v2/runs"), None);
-        let table = Table::of_the_api().unwrap();
+        let table = Table::of(PACKAGE).unwrap();
         let allowed = |path| table.find(path).map(|found| found.allowed());
         assert_eq!(
             allowed("/v1/runs").as_deref(),

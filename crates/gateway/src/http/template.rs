@@ -7,7 +7,7 @@ use percent_encoding::percent_decode_str;
 
 /// A template, taken apart.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Template {
+pub(crate) struct Template {
     segments: Vec<Segment>,
     verb: Option<String>,
 }
@@ -20,11 +20,11 @@ enum Segment {
 }
 
 /// What a path holds at a template's fields, in the template's order, as it was sent.
-pub(super) type Captured<'p> = Vec<&'p str>;
+pub(crate) type Captured<'p> = Vec<&'p str>;
 
 impl Template {
     /// Takes a template apart.
-    pub(super) fn parse(text: &str) -> Template {
+    pub(crate) fn parse(text: &str) -> Template {
         let text = text.strip_prefix('/').unwrap_or(text);
         // A colon within braces does not occur: fields have names.
         let (path, verb) = match text.rsplit_once(':') {
@@ -34,7 +34,8 @@ impl Template {
         let segment = |segment: &str| {
             let field = segment.strip_prefix('{').and_then(|s| s.strip_suffix('}'));
             match field {
-                Some(field) => Segment::Field(field.to_owned()),
+                // `=*` says that it is one segment, which every field is.
+                Some(field) => Segment::Field(field.trim_end_matches("=*").to_owned()),
                 None => Segment::Literal(segment.to_owned()),
             }
         };
@@ -45,12 +46,12 @@ impl Template {
     }
 
     /// Whether it has a verb of its own.
-    pub(super) fn has_verb(&self) -> bool {
+    pub(crate) fn has_verb(&self) -> bool {
         self.verb.is_some()
     }
 
     /// The names of its fields.
-    pub(super) fn fields(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn fields(&self) -> impl Iterator<Item = &str> {
         self.segments.iter().filter_map(|segment| match segment {
             Segment::Field(name) => Some(name.as_str()),
             Segment::Literal(_) => None,
@@ -58,7 +59,7 @@ impl Template {
     }
 
     /// What the path, which begins with `/`, holds at the fields; `None` if it is another path.
-    pub(super) fn read<'p>(&self, path: &'p str) -> Option<Captured<'p>> {
+    pub(crate) fn read<'p>(&self, path: &'p str) -> Option<Captured<'p>> {
         let path = path.strip_prefix('/')?;
         let path = match &self.verb {
             Some(verb) => path.strip_suffix(verb.as_str())?.strip_suffix(':')?,
@@ -79,7 +80,7 @@ impl Template {
 }
 
 /// What was percent-encoded; `None` if it is not UTF-8.
-pub(super) fn decoded(text: &str) -> Option<String> {
+pub(crate) fn decoded(text: &str) -> Option<String> {
     let decoded = percent_decode_str(text).decode_utf8().ok()?;
     Some(decoded.into_owned())
 }

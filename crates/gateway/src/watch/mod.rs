@@ -43,7 +43,7 @@ use sayso_store::Store;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use follow::Position;
+pub(crate) use follow::{Follow, Position};
 pub(crate) use inbox::Follows;
 pub(crate) use news::Wants;
 

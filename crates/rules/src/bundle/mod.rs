@@ -10,6 +10,7 @@
 //! rules' default, the time an approval waits) are filled in and stand in the
 //! canonical form, so a stored revision keeps its meaning if a default changes.
 
+mod a2a;
 mod approvers;
 mod canonical;
 mod conditions;
@@ -33,6 +34,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+pub use a2a::{A2a, A2aInput, MAX_SKILLS, Skill};
 pub use approvers::{Approvers, Escalation, EscalationTo, Excluded};
 pub use conditions::{
     Alternative, Preset, Provenance, Rule, Scalar, ValueCondition, ValueSource, When,
@@ -98,6 +100,9 @@ pub struct Bundle {
     /// What starts the agent by itself (S8.5), in file order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub triggers: Vec<Trigger>,
+    /// How it is offered to A2A clients (S6.13); not at all if there is no such block.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub a2a: Option<A2a>,
 }
 
 /// Who puts a held call into a sentence for the reviewer (S6.2).

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::a2a::a2a;
 use super::error::{BundleErrors, Report};
 use super::fields::{At, quote};
 use super::parse_permissions::permissions;
@@ -49,6 +50,7 @@ fn whole(report: &mut Report, root: &At<'_>) -> Option<Bundle> {
         .take("permissions")
         .and_then(|at| permissions(report, &at));
     let triggers = fields.take("triggers").and_then(|at| triggers(report, &at));
+    let a2a = fields.take("a2a").and_then(|at| a2a(report, &at));
     fields.refuse(report, &["docs", "endpoints"]);
     fields.finish(report);
     Some(Bundle {
@@ -65,6 +67,7 @@ fn whole(report: &mut Report, root: &At<'_>) -> Option<Bundle> {
         tools: tools.unwrap_or_default(),
         permissions,
         triggers: triggers.unwrap_or_default(),
+        a2a,
     })
 }
 

@@ -41,7 +41,7 @@ impl RunState {
     pub fn task_words(&self) -> Vec<String> {
         match (self.trigger.source, &self.trigger.parent) {
             // What a schedule asks was written by whoever stands behind it.
-            (Source::Start | Source::Cron, _) => vec![self.trigger.input.clone()],
+            (Source::Start | Source::Cron | Source::A2a, _) => vec![self.trigger.input.clone()],
             (Source::Agent, Some(parent)) => parent.words.clone(),
             (Source::Chat, _) => self.chat_words(),
             (Source::Webhook, _) | (Source::Agent, None) => Vec::new(),

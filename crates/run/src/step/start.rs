@@ -44,6 +44,8 @@ pub enum Source {
     Agent,
     /// A message of a conversation (S9.1).
     Chat,
+    /// A message of an A2A client (S6.13).
+    A2a,
 }
 
 impl Source {
@@ -55,6 +57,7 @@ impl Source {
             Source::Webhook => "webhook",
             Source::Agent => "agent",
             Source::Chat => "chat",
+            Source::A2a => "a2a",
         }
     }
 }
@@ -97,7 +100,8 @@ pub struct TriggerReceived {
     pub principal: PrincipalId,
     /// The trust of the source.
     pub trust: Trust,
-    /// The trigger: a webhook's name, or a schedule as in `30 2 * * * Europe/Berlin`.
+    /// The trigger: a webhook's name, a schedule as in `30 2 * * * Europe/Berlin`, or the context of
+    /// an A2A client's message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trigger: Option<String>,
     /// The tick, of a schedule.

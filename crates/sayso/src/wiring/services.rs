@@ -8,7 +8,7 @@ use sayso_approval_hub::ApprovalHub;
 use sayso_driver::DelegationLimits;
 use sayso_engine::{SweepConfig, ToolStorage, WorkersConfig};
 use sayso_executor::{Executor, Parts};
-use sayso_gateway::{Gateway, GatewayConfig, GatewayParts};
+use sayso_gateway::{A2aConfig, Gateway, GatewayConfig, GatewayParts};
 use sayso_models::Registry;
 use sayso_notifier::{Notifier, NotifierConfig};
 use sayso_policy::Policy;
@@ -68,10 +68,21 @@ impl Services {
                 allowed_origins: self.allowed_origins(),
                 names: self.gateway_names(),
                 secret_keys: secret_keys(&self.config),
+                a2a: self.a2a(),
                 ..GatewayConfig::default()
             },
         };
         Gateway::build(parts).context("the gateway cannot be built")
+    }
+
+    fn a2a(&self) -> A2aConfig {
+        let a2a = &self.config.a2a;
+        let root = a2a.agent.clone();
+        A2aConfig {
+            public_url: a2a.public_url.as_ref().map(|url| url.as_str().to_owned()),
+            root: root.map(|place| (place.namespace, place.agent)),
+            private_receivers: a2a.private_receivers,
+        }
     }
 
     fn allowed_origins(&self) -> Vec<String> {
@@ -121,6 +132,8 @@ impl Services {
         let config = NotifierConfig {
             secret_keys: secret_keys(&self.config),
             smtp: self.config.smtp.clone(),
+            a2a_url: self.a2a().public_url,
+            private_receivers: self.config.a2a.private_receivers,
             ..NotifierConfig::new(
                 told.unwrap_or_else(|| format!("http://{public}")),
                 self.config.notify.secrets.clone(),

@@ -17,6 +17,7 @@
 mod check;
 mod layers;
 mod mail;
+mod place;
 mod read;
 mod secret;
 mod section;
@@ -29,11 +30,13 @@ mod tests;
 use std::path::Path;
 
 pub use mail::MailAddress;
+pub use place::{AgentPlace, PublicUrl};
 pub use secret::{Key, KeyFileError, Secret, SecretError, SecretSource};
 pub use section::{ConfigErrors, ConfigProblem};
 pub use shape::{
-    Chain, Cluster, Config, Database, Endpoints, Executor, Http, Limits, LogFormat, Mcp, Model,
-    Nats, NatsLogin, Need, Notify, Provider, Secrets, Services, Smtp, SmtpSecurity, Telemetry,
+    A2a, Chain, Cluster, Config, Database, Endpoints, Executor, Http, Limits, LogFormat, Mcp,
+    Model, Nats, NatsLogin, Need, Notify, Provider, Secrets, Services, Smtp, SmtpSecurity,
+    Telemetry,
 };
 pub use values::{Address, ByteSize, HostName, Origin};
 

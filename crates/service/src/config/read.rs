@@ -10,8 +10,8 @@ use super::mail;
 use super::secret::{Key, Secret, SecretSource};
 use super::section::{self, ConfigErrors, Given, Section, Setting};
 use super::shape::{
-    Chain, Cluster, Config, Database, Endpoints, Executor, Http, Limits, LogFormat, Mcp, Model,
-    Nats, NatsLogin, Notify, Provider, Secrets, Services, Telemetry,
+    A2a, Chain, Cluster, Config, Database, Endpoints, Executor, Http, Limits, LogFormat, Mcp,
+    Model, Nats, NatsLogin, Notify, Provider, Secrets, Services, Telemetry,
 };
 
 /// Where a model is when its entry does not say, by provider.
@@ -62,6 +62,11 @@ pub(super) fn config(layers: Layers<'_>) -> Result<Config, ConfigErrors> {
         }),
         mcp: top.section("mcp", |s| Mcp {
             allowed_hosts: s.optional("allowed_hosts").unwrap_or_default(),
+        }),
+        a2a: top.section("a2a", |s| A2a {
+            public_url: s.optional("public_url"),
+            agent: s.optional("agent"),
+            private_receivers: s.required("private_receivers"),
         }),
         limits: top.section("limits", |s| Limits {
             max_request_bytes: s.required("max_request_bytes"),

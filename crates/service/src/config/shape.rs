@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::mail::MailAddress;
+use super::place::{AgentPlace, PublicUrl};
 use super::secret::{Key, Secret, SecretSource};
 use super::section::ConfigErrors;
 use super::values::{Address, ByteSize, HostName, Origin};
@@ -41,6 +42,8 @@ pub struct Config {
     pub http: Http,
     /// The gateway as an MCP server.
     pub mcp: Mcp,
+    /// The gateway as an A2A server.
+    pub a2a: A2a,
     /// Limits at the edge of a service.
     pub limits: Limits,
     /// Logs and traces.
@@ -297,6 +300,17 @@ pub struct Http {
 pub struct Mcp {
     /// Names by which it may be called, beside those in `services.gateway.connect`.
     pub allowed_hosts: Vec<HostName>,
+}
+
+/// The gateway as an A2A server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct A2a {
+    /// Where clients reach the gateway, without a slash at its end; `None`: as they asked for a card.
+    pub public_url: Option<PublicUrl>,
+    /// The agent whose card stands at the root.
+    pub agent: Option<AgentPlace>,
+    /// Whether tasks may be told of at addresses that are not public.
+    pub private_receivers: bool,
 }
 
 /// Limits at the edge of a service.

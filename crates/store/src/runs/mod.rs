@@ -1,5 +1,6 @@
 //! Runs as lists and pages show them. Written only by the journal.
 
+mod a2a;
 mod actions;
 mod children;
 mod import;
@@ -10,6 +11,7 @@ use sayso_driver::{Lineage, RunRow};
 use sayso_run::{AgentName, EndedBy, Namespace, PrincipalId, RunId, Status, Timestamp, Usage};
 use sqlx::{AssertSqlSafe, FromRow};
 
+pub use self::a2a::TaskFilter;
 pub(crate) use self::actions::action_status;
 pub use self::import::Import;
 pub use self::steps::StoredStep;

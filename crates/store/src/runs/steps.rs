@@ -41,7 +41,7 @@ impl StoredStep {
     }
 }
 
-const STEP: &str = "SELECT s.seq, s.at, s.actor, s.kind, s.version, s.content, s.view, \
+pub(super) const STEP: &str = "SELECT s.seq, s.at, s.actor, s.kind, s.version, s.content, s.view, \
     s.content_sha256, s.hash, s.seal_key, s.seal \
     FROM steps s JOIN runs r ON r.id = s.run WHERE";
 
@@ -128,7 +128,10 @@ impl Runs<'_> {
     }
 }
 
-fn read_steps(run: &RunId, records: Vec<StepRecord>) -> Result<Vec<StoredStep>, DatabaseError> {
+pub(super) fn read_steps(
+    run: &RunId,
+    records: Vec<StepRecord>,
+) -> Result<Vec<StoredStep>, DatabaseError> {
     records
         .into_iter()
         .map(|record| {

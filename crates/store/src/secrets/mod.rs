@@ -8,7 +8,7 @@ use sayso_run::{AgentName, Namespace, PrincipalId, Timestamp};
 use sqlx::FromRow;
 use thiserror::Error;
 
-use self::seal::Place;
+pub(crate) use self::seal::Place;
 pub use self::seal::{SealError, SecretKeys};
 use crate::database::{in_transaction, on_both, write_on_both};
 use crate::error::{DatabaseError, refuse_nul};

@@ -51,10 +51,10 @@ pub enum SealError {
 
 /// Where a sealed value belongs.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Place<'a> {
-    pub(super) namespace: &'a str,
-    pub(super) agent: &'a str,
-    pub(super) name: &'a str,
+pub(crate) struct Place<'a> {
+    pub(crate) namespace: &'a str,
+    pub(crate) agent: &'a str,
+    pub(crate) name: &'a str,
 }
 
 impl Place<'_> {
@@ -82,7 +82,7 @@ impl SecretKeys {
         &self.current
     }
 
-    pub(super) fn seal(&self, place: Place<'_>, value: &[u8]) -> Result<Vec<u8>, SealError> {
+    pub(crate) fn seal(&self, place: Place<'_>, value: &[u8]) -> Result<Vec<u8>, SealError> {
         let mut nonce = [0; NONCE_BYTES];
         getrandom::fill(&mut nonce).map_err(|_| SealError::Randomness)?;
         let key = &self.keys[&self.current];
@@ -97,7 +97,7 @@ impl SecretKeys {
         Ok([nonce.as_slice(), &sealed].concat())
     }
 
-    pub(super) fn open(
+    pub(crate) fn open(
         &self,
         place: Place<'_>,
         key: &str,

@@ -183,7 +183,9 @@ impl Start {
     pub fn decide(&self) -> Result<(Actor, Step), Refusal> {
         check_text(&self.trigger.input)?;
         let actor = match self.trigger.source {
-            Source::Start | Source::Chat => Actor::Principal(self.trigger.principal.clone()),
+            Source::Start | Source::Chat | Source::A2a => {
+                Actor::Principal(self.trigger.principal.clone())
+            }
             // Nobody asked now; the principal is who stands behind the trigger (S6.10).
             Source::Cron | Source::Webhook => Actor::System,
             Source::Agent => match &self.trigger.parent {
