@@ -12,7 +12,6 @@ use http::request::Parts;
 use http::{HeaderValue, Method, StatusCode};
 use sayso_run::{AgentName, Namespace};
 use sayso_service::error::{Coded, Kind};
-use sayso_wire::code;
 use tonic::Status;
 
 use super::door::Named;
@@ -85,7 +84,7 @@ pub(super) async fn answer(
 fn nothing() -> Coded {
     Coded::new(
         Kind::NotFound,
-        code::ARTIFACT_NOT_FOUND,
+        "artifact.not_found",
         "There is no such file here.",
     )
 }
