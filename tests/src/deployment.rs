@@ -167,6 +167,12 @@ impl Deployment {
         }
         let secrets: BTreeMap<_, _> = options.secrets.iter().cloned().collect();
         base["notify"] = json!({"secrets": secrets});
+        if let Some(port) = options.smtp {
+            base["smtp"] = json!({
+                "host": "127.0.0.1", "port": port, "security": "none",
+                "from": "sayso <sayso@example.org>",
+            });
+        }
         match self.shape {
             Shape::Embedded => self.lay_out_embedded(&base),
             Shape::Apart {

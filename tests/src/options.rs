@@ -44,6 +44,7 @@ pub struct Options {
     pub(crate) own_server: bool,
     pub(crate) small: Option<Small>,
     pub(crate) secrets: Vec<(String, String)>,
+    pub(crate) smtp: Option<u64>,
     pub(crate) schedulers: usize,
     pub(crate) collector: Option<String>,
     pub(crate) tells: bool,
@@ -89,6 +90,13 @@ impl Options {
     #[must_use]
     pub fn secret(mut self, name: &str, value: &str) -> Self {
         self.secrets.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// A mail server at this port of this machine.
+    #[must_use]
+    pub fn smtp(mut self, port: u64) -> Self {
+        self.smtp = Some(port);
         self
     }
 

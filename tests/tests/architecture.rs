@@ -19,6 +19,7 @@ const PLACES: &[(&str, u8)] = &[
     ("sayso-tools", 2),
     ("sayso-service", 2),
     ("sayso-herald", 3),
+    ("sayso-engine", 3),
     ("sayso-gateway", 4),
     ("sayso-scheduler", 4),
     ("sayso-executor", 4),

@@ -35,6 +35,22 @@ async fn output(mut command: Command) -> Output {
     run.await.unwrap().expect("the program starts")
 }
 
+/// Generates Python's stubs as the example says.
+async fn stubs_into(folder: &Path) -> Output {
+    let mut generate = Command::new(program("SAYSO_TEST_PYTHON"));
+    generate.args(["-m", "grpc_tools.protoc", "-I", "proto"]);
+    for kind in ["--python_out", "--grpc_python_out"] {
+        generate.arg(format!("{kind}={}", folder.display()));
+    }
+    for package in ["sayso/v1", "google/api"] {
+        let files = std::fs::read_dir(file("proto").join(package)).unwrap();
+        let names = files.map(|entry| entry.unwrap().file_name());
+        generate.args(names.map(|name| Path::new(package).join(name)));
+    }
+    generate.current_dir(file("."));
+    output(generate).await
+}
+
 fn said(output: &Output) -> String {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     text(&output.stdout) + &text(&output.stderr)
@@ -63,6 +79,29 @@ both! {
             .filter_map(|line| line.split(' ').next()?.parse().ok())
             .collect();
         assert_eq!(steps, (1..=case.app.run(run).await.last_sequence).collect::<Vec<_>>());
+    }
+
+    /// S6.13: stubs that are generated from `proto/` do the same.
+    async fn s6_13_generated_stubs_are_enough_for_a_client(case: Case) {
+        case.deploy(&gated("generated")).await;
+        let stubs = tempfile::tempdir().unwrap();
+        let said_by = stubs_into(stubs.path()).await;
+        assert!(said_by.status.success(), "{}", said(&said_by));
+        let mut python = Command::new(program("SAYSO_TEST_PYTHON"));
+        python
+            .arg(file("examples/python/generated.py"))
+            .arg(case.address(0).trim_start_matches("http://"))
+            .args(["generated", "go"])
+            .env("PYTHONPATH", stubs.path())
+            .env("SUBMIT", case.token("sub"))
+            .env("APPROVE", case.token("app"));
+        let output = output(python).await;
+        let said = said(&output);
+        assert!(output.status.success(), "{said}");
+        assert!(said.contains("approved ledger.append as app"), "{said}");
+        assert!(said.ends_with("output: done\n"), "{said}");
+        let run = said.split_whitespace().nth(1).unwrap();
+        assert_eq!(case.ledger.numbers(run), [1]);
     }
 
     /// Every example of `docs/api.md` runs as it stands.

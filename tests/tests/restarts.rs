@@ -303,6 +303,38 @@ fn b27_a_thawed_worker_changes_nothing() {
     });
 }
 
+/// S4.5, S1.4: a run that is cancelled just while another worker takes it over from one that was lost
+/// does not keep the lost one's call under way for ever: its outcome is unknown, and says so.
+#[test]
+fn s4_5_a_run_cancelled_while_it_is_taken_over_gives_its_calls_up() {
+    on_runtime(async {
+        let options = WORLD.options().hooks("driver.after_send=kill@1");
+        let case = Case::alone(Shape::APART, options).await;
+        let run = case.begin(&free("b27")).await;
+        let executor = case.executor(0);
+        until("the worker to die", async || {
+            (!executor.is_running()).then_some(())
+        })
+        .await;
+        executor.set("SAYSO_HOOKS", Some("driver.before_append=stop@1"));
+        executor.start();
+        until("the takeover to be about to be appended", async || {
+            executor.is_frozen().then_some(())
+        })
+        .await;
+        case.sub.cancel(&run).await.unwrap();
+        executor.thaw();
+        until("no call to be under way", async || {
+            (!case.sub.run(&run).await.has_open_calls).then_some(())
+        })
+        .await;
+        let timeline = case.app.timeline(&run).await;
+        assert_eq!(timeline.count("taken_over"), 0);
+        assert_eq!(timeline.of("tool_result")[0].content["outcome"], "unknown");
+        assert!(case.app.is_verified(&run).await);
+    });
+}
+
 /// B31: a wake-up that is delivered twice, because the claim took longer than it is waited for, makes
 /// one execution.
 #[test]

@@ -1,6 +1,7 @@
 //! The internal gRPC API.
 
 use sayso_driver::WriteError;
+use sayso_engine::{Answered, Asked, idempotency, respond};
 use sayso_herald::coded;
 use sayso_run::{
     BadName, Ballot, CallId, Namespace, PrincipalId, Response as Said, RunId, RunState, Trust,
@@ -14,7 +15,6 @@ use tonic::{Request, Response, Status};
 
 use crate::ApprovalHub;
 use crate::edit::{self, Wanted};
-use crate::respond::{Answered, Asked, idempotency, respond};
 
 pub(crate) struct Api(pub(crate) ApprovalHub);
 

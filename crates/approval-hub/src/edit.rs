@@ -8,6 +8,7 @@ use std::fmt;
 use std::time::Duration;
 
 use sayso_driver::{Journal, JudgedEdit, WriteError};
+use sayso_engine::{Answered, Asked, check_reach};
 use sayso_herald::coded;
 use sayso_rules::Redaction;
 use sayso_rules::edit::{Change, EditError, edit};
@@ -19,7 +20,6 @@ use sayso_wire::{code, v1};
 
 use crate::ApprovalHub;
 use crate::api::answered;
-use crate::respond::{Answered, Asked, check_reach};
 
 /// How often an edit is judged again because the run moved on meanwhile.
 const MAX_JUDGEMENTS: u32 = 16;

@@ -7,12 +7,7 @@
 //! again that takes it, at exactly the step at which it was judged.
 
 mod api;
-mod ballots;
 mod edit;
-mod respond;
-
-pub use ballots::Ballots;
-pub use respond::{Answered, Asked, respond};
 
 use std::sync::Arc;
 

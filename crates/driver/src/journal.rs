@@ -1,4 +1,5 @@
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 use sayso_run::{
@@ -9,7 +10,8 @@ use thiserror::Error;
 use uuid::Uuid;
 
 use crate::rows::{
-    ActionRow, ApprovalRow, DeliveryRow, FeedbackRow, LeaseRow, MessageRow, RunRow, UsageRow,
+    ActionRow, ApprovalRow, DeliveryRow, FeedbackRow, LeaseRow, MessageRow, RunRow, Target,
+    UsageRow,
 };
 
 /// What an append does to the run's lease.
@@ -293,6 +295,15 @@ pub trait Journal: Send + Sync + 'static {
         _namespace: &Namespace,
     ) -> impl Future<Output = Result<Option<Budget>, LoadError>> + Send {
         std::future::ready(Ok(None))
+    }
+
+    /// The targets of a namespace (S8.2); none in a journal without targets. One that was added or
+    /// removed counts within a second.
+    fn targets_of(
+        &self,
+        _namespace: &Namespace,
+    ) -> impl Future<Output = Result<Arc<[Target]>, LoadError>> + Send {
+        std::future::ready(Ok(Vec::new().into()))
     }
 
     /// The ends of a run's children that the run has not taken yet (S3.6).

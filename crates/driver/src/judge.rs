@@ -1,9 +1,10 @@
-use sayso_rules::bundle::{Action, Effect, Escalation, Excluded};
+use sayso_rules::bundle::{self, Action, Effect, EscalationTo, Excluded};
 use sayso_rules::judge::{CallView, RuleId, RunView, Tool};
 use sayso_rules::leaves::leaves;
 use sayso_rules::{Index, Origin, Redaction, Role};
 use sayso_run::{
-    ArgumentOrigin, Call, CallId, Judgement, Marks, OriginKind, Quorum, Ruling, RunState, Widening,
+    ArgumentOrigin, Call, CallId, EscalatedTo, Escalation, Judgement, Marks, OriginKind, Quorum,
+    Ruling, RunState,
 };
 
 use crate::evidence::{Evidence, call_view};
@@ -68,6 +69,12 @@ impl<T: Tools> Judge<'_, T> {
                     reason: verdict.reason.into_owned(),
                 };
             }
+            Action::Ask if !self.revision.asks => {
+                return Ruling::Deny {
+                    rule: verdict.rule.to_string(),
+                    reason: format!("{}; nobody is there to be asked", verdict.reason),
+                };
+            }
             Action::Allow | Action::Ask => {}
         }
         if let Err(message) = permits(self.role, tool) {
@@ -122,7 +129,7 @@ pub(crate) fn quorum(revision: &Revision, call: &CallView<'_>, run: &RunView<'_>
         count: approvers.map_or(0, |approvers| approvers.count),
         author: author.filter(|_| bars(Excluded::Author)),
         no_writers: bars(Excluded::Writers),
-        escalate: rule.escalate.iter().map(widening).collect(),
+        escalate: rule.escalate.iter().map(escalation).collect(),
     }
 }
 
@@ -150,10 +157,13 @@ pub(crate) fn origins(args: &str, index: &Index) -> Vec<ArgumentOrigin> {
     told.collect()
 }
 
-fn widening(step: &Escalation) -> Widening {
-    Widening {
+fn escalation(step: &bundle::Escalation) -> Escalation {
+    Escalation {
         after_micros: i64::try_from(step.after.as_micros()).unwrap_or(i64::MAX),
-        group: step.to.group.clone(),
+        to: match &step.to {
+            EscalationTo::Group(group) => EscalatedTo::Group(group.clone()),
+            EscalationTo::Target(target) => EscalatedTo::Target(target.clone()),
+        },
     }
 }
 
@@ -194,6 +204,8 @@ fn may_repeat(revision: &Revision, tool: &ToolDefinition) -> bool {
     match tool.kind {
         // A child is never sent twice: it has begun with the step that says so, or not at all.
         ToolKind::Builtin | ToolKind::Control | ToolKind::Agent => true,
+        // It says nothing of itself that could be trusted.
+        ToolKind::Native => false,
         ToolKind::Mcp => {
             let server = tool.registered.split('.').next().unwrap_or_default();
             let trusted = revision

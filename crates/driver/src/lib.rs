@@ -16,6 +16,7 @@ pub mod hooks;
 mod journal;
 mod judge;
 mod lane;
+mod notices;
 mod project;
 mod redact;
 mod replay;
@@ -41,7 +42,7 @@ pub use replay::{RecordedVerdict, Rejudged, explain, rejudge};
 pub use resolved::ResolvedTools;
 pub use rows::{
     ActionRow, ApprovalRow, ApprovalStatus, Deciders, DeliveryRow, FeedbackRow, LeaseRow, Lineage,
-    MessageRow, RunRow, UsageRow,
+    MessageRow, Notice, Recipient, RunRow, Takes, Target, UsageRow,
 };
 pub use world::{
     Deltas, Fence, Herald, ListError, ModelCall, ModelReply, ModelRequest, Models, Policy,

@@ -5,8 +5,8 @@ use sayso_run::{
 
 use crate::journal::Written;
 use crate::rows::{
-    ActionRow, ApprovalRow, ApprovalStatus, Deciders, DeliveryRow, FeedbackRow, Lineage,
-    MessageRow, RunRow, UsageRow,
+    ActionRow, ApprovalRow, ApprovalStatus, Deciders, FeedbackRow, Lineage, MessageRow, RunRow,
+    UsageRow,
 };
 
 /// The rows that an append changes.
@@ -311,31 +311,4 @@ pub(crate) fn usage(after: &RunState, steps: &[Written], worker: &WorkerId) -> V
         })
     });
     used.collect()
-}
-
-/// The notifications of newly held calls, where the bundle asks for them (S8.1).
-pub(crate) fn deliveries(
-    after: &RunState,
-    steps: &[Written],
-    notify: Option<&sayso_rules::bundle::Notify>,
-) -> Vec<DeliveryRow> {
-    let Some(notify) = notify else {
-        return Vec::new();
-    };
-    let trigger = after.trigger();
-    let held = steps.iter().filter_map(|step| match &step.recorded.step {
-        Step::ToolBlocked(blocked) => Some((blocked.approval.clone(), step.recorded.at)),
-        _ => None,
-    });
-    held.map(|(approval, due_at)| DeliveryRow {
-        id: format!("{approval}:notify"),
-        namespace: trigger.namespace.clone(),
-        agent: trigger.agent.clone(),
-        run: after.run().clone(),
-        approval,
-        url: notify.url.clone(),
-        secret: notify.secret.clone(),
-        due_at,
-    })
-    .collect()
 }

@@ -71,6 +71,8 @@ fn grants(bundle: &Bundle, tool: &ToolDefinition) -> bool {
         }
         ToolKind::Control => bundle.interaction,
         ToolKind::Agent => !bundle.agents.is_empty(),
+        // Whoever made the agent gave it the tool.
+        ToolKind::Native => true,
         ToolKind::Mcp => {
             let server = tool.registered.split('.').next().unwrap_or_default();
             bundle.servers.contains_key(server)
@@ -86,7 +88,7 @@ fn view<'t>(bundle: &Bundle, tool: &'t ToolDefinition) -> ToolView<'t> {
             ToolKind::Builtin => Kind::Builtin,
             ToolKind::Control => Kind::Control,
             ToolKind::Agent => Kind::Agent,
-            ToolKind::Mcp => Kind::Mcp,
+            ToolKind::Mcp | ToolKind::Native => Kind::Mcp,
         },
         granted: grants(bundle, tool),
         hints: Hints {

@@ -198,7 +198,7 @@ impl Deciders {
         let quorum = &held.quorum;
         (!quorum.is_plain()).then(|| Self {
             group: quorum.group.clone(),
-            widened: held.widened.clone(),
+            widened: held.widened().cloned().collect(),
             needed: quorum.needed(),
             no_author: quorum.author.is_some(),
             no_writers: quorum.no_writers,
@@ -230,7 +230,7 @@ pub struct ApprovalRow {
     pub origins: Vec<ArgumentOrigin>,
     /// Who may decide it; none if anybody who may.
     pub deciders: Option<Deciders>,
-    /// When the next group is let in.
+    /// When it is escalated next.
     pub escalates_at: Option<Timestamp>,
     /// Who asked for the run; cannot decide it (S6.10).
     pub requester: PrincipalId,
@@ -327,23 +327,93 @@ pub struct UsageRow {
     pub tokens: Usage,
 }
 
+/// What a notification tells of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Notice {
+    /// A call waits for a person (S8.1).
+    Pending(ApprovalId),
+    /// It still waits, and a rule has a target reminded of it (S6.12).
+    Escalated(ApprovalId),
+    /// The run failed (S8.2).
+    Failed,
+}
+
+impl Notice {
+    /// The word that is stored, and that receivers get as the type.
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Notice::Pending(_) => "approval.pending",
+            Notice::Escalated(_) => "approval.escalated",
+            Notice::Failed => "run.failed",
+        }
+    }
+
+    /// The approval that it is about; none of a failure.
+    pub const fn approval(&self) -> Option<&ApprovalId> {
+        match self {
+            Notice::Pending(approval) | Notice::Escalated(approval) => Some(approval),
+            Notice::Failed => None,
+        }
+    }
+
+    /// What a stored word and approval stand for.
+    pub fn read(word: &str, approval: Option<ApprovalId>) -> Option<Self> {
+        match (word, approval) {
+            ("approval.pending", Some(approval)) => Some(Notice::Pending(approval)),
+            ("approval.escalated", Some(approval)) => Some(Notice::Escalated(approval)),
+            ("run.failed", None) => Some(Notice::Failed),
+            _ => None,
+        }
+    }
+}
+
+/// Whom a notification goes to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Recipient {
+    /// Where the agent's bundle says (S8.1).
+    Bundle {
+        /// Where to.
+        url: String,
+        /// Name of the signing secret.
+        secret: Option<String>,
+    },
+    /// A target of the namespace by name (S8.2): what it is when the notification is sent counts.
+    Target(String),
+}
+
+/// What a target gets without being asked to (S8.2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Takes {
+    /// Every new pending approval.
+    pub approvals: bool,
+    /// Every run that fails.
+    pub failures: bool,
+}
+
+/// A target of a namespace, as far as whoever makes notifications due has to know it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    /// Its name.
+    pub name: String,
+    /// What it gets.
+    pub takes: Takes,
+}
+
 /// A notification that is due: a row of `deliveries`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeliveryRow {
-    /// Unique: approval and target, so that one append makes one.
+    /// Unique by what it tells of and whom: the same append makes it once.
     pub id: String,
     /// The tenant.
     pub namespace: Namespace,
-    /// The agent whose bundle asks for it.
+    /// The agent.
     pub agent: AgentName,
     /// The run.
     pub run: RunId,
-    /// The approval that it tells of.
-    pub approval: ApprovalId,
-    /// Where to.
-    pub url: String,
-    /// Name of the signing secret.
-    pub secret: Option<String>,
+    /// What it tells of.
+    pub notice: Notice,
+    /// Whom.
+    pub to: Recipient,
     /// When it is due first.
     pub due_at: Timestamp,
 }

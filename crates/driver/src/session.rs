@@ -16,10 +16,11 @@ use uuid::Uuid;
 
 use crate::evidence::Evidence;
 use crate::journal::{Append, AppendError, Journal, LeaseChange, LoadError, Loaded, Written};
-use crate::project::{deliveries, project, usage};
+use crate::notices::deliveries;
+use crate::project::{project, usage};
 use crate::redact;
 use crate::resolved::ResolvedTools;
-use crate::rows::LeaseRow;
+use crate::rows::{DeliveryRow, LeaseRow};
 use crate::tree::{tell_tree, tree};
 use crate::world::{Herald, Revision};
 use crate::write::{Decided, WriteError, chain, ready_at, tell, write_redacted};
@@ -187,10 +188,20 @@ impl<J: Journal, H: Herald> Session<J, H> {
             if self.lease == Lease::Gone {
                 return Ok(Flushed::Lost);
             }
+            let deliveries = match self.deliveries(revision).await {
+                Ok(deliveries) => deliveries,
+                Err(LoadError::Unavailable(why)) => {
+                    attempt += 1;
+                    self.wait_for_journal(&why, attempt).await;
+                    continue;
+                }
+                Err(error) => return Err(error.into()),
+            };
             let append = Append {
                 id,
                 again: attempt > 0,
-                ..self.append(revision, release, ready_in)
+                deliveries,
+                ..self.append(release, ready_in)
             };
             let (row, done) = (append.row.clone(), append.tree.clone());
             #[cfg(feature = "hooks")]
@@ -227,8 +238,7 @@ impl<J: Journal, H: Herald> Session<J, H> {
                 }
                 Err(AppendError::Unavailable(why)) => {
                     attempt += 1;
-                    tracing::warn!(run = %self.run, why, attempt, "the journal is away; the append is tried again");
-                    self.journal.pause(backoff(attempt)).await;
+                    self.wait_for_journal(&why, attempt).await;
                 }
                 Err(AppendError::Refused(why)) => return Err(Stuck::Refused(why)),
                 Err(error @ (AppendError::TooLate | AppendError::DuplicateStart { .. })) => {
@@ -238,17 +248,24 @@ impl<J: Journal, H: Herald> Session<J, H> {
         }
     }
 
-    /// The append of all that was taken in, without its id.
-    fn append(&self, revision: &Revision, release: bool, ready_in: Option<Duration>) -> Append {
+    async fn wait_for_journal(&self, why: &str, attempt: u32) {
+        tracing::warn!(run = %self.run, why, attempt, "the journal is away; the append is tried again");
+        self.journal.pause(backoff(attempt)).await;
+    }
+
+    /// The notifications that what was taken in makes due.
+    async fn deliveries(&self, revision: &Revision) -> Result<Vec<DeliveryRow>, LoadError> {
+        let permissions = revision.bundle.permissions.as_ref();
+        let notify = permissions.and_then(|permissions| permissions.notify.as_ref());
+        deliveries(&*self.journal, &self.state, &self.steps, notify).await
+    }
+
+    /// The append of all that was taken in, without its id and what it makes due.
+    fn append(&self, release: bool, ready_in: Option<Duration>) -> Append {
         let mut projected = project(&self.state, &self.steps);
         redact::rows(&self.redaction, &mut projected);
         let mut begun = tree(&self.state, &self.steps, &self.key);
         redact::children(&self.redaction, &mut begun);
-        let notify = revision
-            .bundle
-            .permissions
-            .as_ref()
-            .and_then(|permissions| permissions.notify.as_ref());
         let now = self.journal.now();
         let ready_at = match (release, ready_in) {
             (false, _) => None,
@@ -267,7 +284,7 @@ impl<J: Journal, H: Herald> Session<J, H> {
             approvals: projected.approvals,
             feedback: projected.feedback,
             messages: projected.messages,
-            deliveries: deliveries(&self.state, &self.steps, notify),
+            deliveries: Vec::new(),
             usage: usage(&self.state, &self.steps, &self.worker),
             published: self.herald.published(&self.run),
             tree: begun,
@@ -317,6 +334,11 @@ impl<J: Journal, H: Herald> Session<J, H> {
             match &input {
                 // Its request showed steps that now have other numbers: it is asked again.
                 Input::Answer(answer) if answer.seen > before => {}
+                // What it takes over has ended meanwhile: the calls that the lost worker has sent are
+                // given up all the same, or nobody would.
+                Input::TakenOver { .. } if self.state.status().is_terminal() => {
+                    self.take(Input::Lost)?;
+                }
                 _ => {
                     self.take(input)?;
                 }

@@ -27,6 +27,8 @@ pub struct Revision {
     pub author: Option<PrincipalId>,
     /// Its rules, compiled.
     pub rules: Rules,
+    /// Whether there is somebody to ask; if not, `ask` is `deny` (S6.14).
+    pub asks: bool,
     /// The sets that its runs were offered lately.
     resolved: Mutex<Vec<Arc<ResolvedTools>>>,
 }
@@ -42,6 +44,7 @@ impl Revision {
             rules: Rules::compile(&bundle),
             bundle,
             author: None,
+            asks: true,
             resolved: Mutex::default(),
         }
     }
@@ -50,6 +53,13 @@ impl Revision {
     #[must_use]
     pub fn by(mut self, author: PrincipalId) -> Self {
         self.author = Some(author);
+        self
+    }
+
+    /// The same where nobody can be asked: `ask` is `deny` (S6.14).
+    #[must_use]
+    pub fn without_approvers(mut self) -> Self {
+        self.asks = false;
         self
     }
 
@@ -132,6 +142,9 @@ pub enum ToolKind {
     Agent,
     /// From an MCP server.
     Mcp,
+    /// Code of the process that the agent runs in (S6.14). Policy sees it as a tool of an MCP server
+    /// that nobody trusts to describe itself.
+    Native,
 }
 
 /// What an MCP server says of its tool; absent where it says nothing.

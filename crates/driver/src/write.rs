@@ -14,6 +14,7 @@ use crate::journal::{
     Append, AppendError, Journal, LeaseChange, LoadError, Loaded, StartKey, TakenTick, Talk, Tree,
     Written,
 };
+use crate::notices::deliveries;
 use crate::project::{messages, project, run_row, usage};
 use crate::redact;
 use crate::rows::{LeaseRow, RunRow};
@@ -253,6 +254,7 @@ async fn write_once<J: Journal, H: Herald>(
         redact::rows(redaction, &mut projected);
     }
     let row = projected.row.clone();
+    let deliveries = deliveries(journal, &state, &steps, None).await?;
     let append = Append {
         run,
         expected,
@@ -265,7 +267,7 @@ async fn write_once<J: Journal, H: Herald>(
         approvals: projected.approvals,
         feedback: projected.feedback,
         messages: projected.messages,
-        deliveries: Vec::new(),
+        deliveries,
         usage: beside
             .spender
             .map_or(Vec::new(), |worker| usage(&state, &steps, worker)),

@@ -140,7 +140,10 @@ impl Hooks {
         let keys = self.shared.secret_keys.as_ref();
         let (namespace, agent) = (&trigger.namespace, &trigger.agent);
         let secrets = self.shared.store.secrets();
-        let stored = match secrets.find(keys, namespace, agent, &trigger.secret).await {
+        let stored = match secrets
+            .find(keys, namespace, Some(agent), &trigger.secret)
+            .await
+        {
             Ok(stored) => stored,
             Err(SecretsError::Database(error)) => {
                 return Err(refuse::database("looking for a webhook's secret", error));

@@ -51,6 +51,7 @@ use sayso_service::peer::Peer;
 use sayso_store::{SecretKeys, Store};
 use sayso_wire::internal::approval_hub_service_client::ApprovalHubServiceClient;
 use sayso_wire::internal::judgement_service_client::JudgementServiceClient;
+use sayso_wire::internal::notifier_service_client::NotifierServiceClient;
 use sayso_wire::internal::policy_service_client::PolicyServiceClient;
 use sayso_wire::internal::role_service_client::RoleServiceClient;
 use sayso_wire::internal::scheduler_service_client::SchedulerServiceClient;
@@ -78,6 +79,8 @@ pub struct GatewayParts {
     pub hub: Peer,
     /// Checks and deploys bundles.
     pub policy: Peer,
+    /// Tries targets out.
+    pub notifier: Peer,
     /// Seals the audit log.
     pub key: ChainKey,
     /// Every key that sealed something that is verified here; the current one among them.
@@ -121,6 +124,7 @@ pub(crate) struct Shared {
     scheduler: Peer,
     hub: Peer,
     policy: Peer,
+    notifier: Peer,
 }
 
 impl Shared {
@@ -141,6 +145,10 @@ impl Shared {
     pub(crate) fn judgements(&self) -> JudgementServiceClient<Peer> {
         let client = JudgementServiceClient::new(self.policy.clone());
         client.max_decoding_message_size(usize::MAX)
+    }
+
+    pub(crate) fn notifier(&self) -> NotifierServiceClient<Peer> {
+        NotifierServiceClient::new(self.notifier.clone())
     }
 
     pub(crate) fn roles(&self) -> RoleServiceClient<Peer> {
@@ -167,6 +175,7 @@ impl Gateway {
             scheduler,
             hub,
             policy,
+            notifier,
             key,
             keys,
             config,
@@ -185,6 +194,7 @@ impl Gateway {
             scheduler,
             hub,
             policy,
+            notifier,
         });
         let services = api::routes(&shared);
         let door = Door::new(services.clone(), &shared.auth, shared.cors.clone())?;

@@ -1,5 +1,5 @@
-//! What every writer of timelines shares: telling the world what was appended, waking workers, and
-//! telling a caller why nothing was written.
+//! What every writer of timelines shares: telling the world what was appended, waking workers,
+//! telling a caller why nothing was written, and showing what is ([`show`]).
 //!
 //! **The timeline is the outbox.** `runs.published` is the last step whose event the broker has
 //! acknowledged. Whoever appends publishes from there, in order, stopping at the first failure; what
@@ -11,6 +11,7 @@ mod live;
 mod marks;
 mod publish;
 mod refusal;
+pub mod show;
 
 use std::sync::Arc;
 

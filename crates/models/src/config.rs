@@ -55,10 +55,25 @@ pub struct ModelConfig {
     pub max_tokens: u32,
     /// The model's context limit, in tokens.
     pub context: u32,
-    /// The file of turns of a scripted model.
-    pub script: Option<PathBuf>,
+    /// The turns of a scripted model.
+    pub script: Option<ScriptSource>,
     /// What its tokens cost (S4.6).
     pub price: Option<Price>,
+}
+
+/// Where the turns of a scripted model stand.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ScriptSource {
+    /// In a file.
+    File(PathBuf),
+    /// Here.
+    Text(String),
+}
+
+impl From<PathBuf> for ScriptSource {
+    fn from(path: PathBuf) -> Self {
+        Self::File(path)
+    }
 }
 
 /// A text that `Debug` does not show.

@@ -51,6 +51,8 @@ mod testing;
 #[cfg(test)]
 mod tests;
 
-pub use config::{ConfigProblem, ConfigProblems, ModelConfig, ModelsConfig, Provider, Secret};
+pub use config::{
+    ConfigProblem, ConfigProblems, ModelConfig, ModelsConfig, Provider, ScriptSource, Secret,
+};
 pub use registry::{DEFAULT_TIER, Registry};
 pub use scripted::{Script, ScriptMistake, ScriptMistakes};

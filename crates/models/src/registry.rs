@@ -1,7 +1,6 @@
 //! The models by name and the tiers made of them.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +9,9 @@ use sayso_run::{Price, limits};
 
 use crate::answer::{Answer, Ear};
 use crate::anthropic::Anthropic;
-use crate::config::{ConfigProblem, ConfigProblems, ModelConfig, ModelsConfig, Provider};
+use crate::config::{
+    ConfigProblem, ConfigProblems, ModelConfig, ModelsConfig, Provider, ScriptSource,
+};
 use crate::endpoint::{self, BadEndpoint};
 use crate::fault::Fault;
 use crate::openai::OpenAi;
@@ -143,11 +144,23 @@ impl Registry {
     }
 }
 
+/// Reads a script, or says what is wrong with it and where it stands.
+fn parse(source: &ScriptSource) -> Result<Script, String> {
+    let parse = |text: &str| Script::parse(text).map_err(|mistakes| mistakes.to_string());
+    match source {
+        ScriptSource::Text(text) => parse(text),
+        ScriptSource::File(path) => std::fs::read_to_string(path)
+            .map_err(|error| error.to_string())
+            .and_then(|text| parse(&text))
+            .map_err(|why| format!("{}: {why}", path.display())),
+    }
+}
+
 #[derive(Default)]
 struct Builder {
     problems: Vec<ConfigProblem>,
     /// One for each script, whatever the number of its models; none for one with mistakes.
-    players: BTreeMap<PathBuf, Arc<Player>>,
+    players: BTreeMap<ScriptSource, Arc<Player>>,
     http: Option<reqwest::Client>,
     models: BTreeMap<String, Arc<Model>>,
     tiers: BTreeMap<String, Vec<Arc<Model>>>,
@@ -163,25 +176,19 @@ impl Builder {
 
     /// Reads each script once.
     fn players(&mut self, models: &BTreeMap<String, ModelConfig>) {
-        let mut scripts: BTreeMap<&PathBuf, Vec<&String>> = BTreeMap::new();
+        let mut scripts: BTreeMap<&ScriptSource, Vec<&String>> = BTreeMap::new();
         for (name, model) in models {
-            if let (Provider::Scripted, Some(path)) = (model.provider, &model.script) {
-                scripts.entry(path).or_default().push(name);
+            if let (Provider::Scripted, Some(source)) = (model.provider, &model.script) {
+                scripts.entry(source).or_default().push(name);
             }
         }
-        for (path, names) in scripts {
-            let script = std::fs::read_to_string(path)
-                .map_err(|error| error.to_string())
-                .and_then(|text| Script::parse(&text).map_err(|mistakes| mistakes.to_string()));
-            match script {
+        for (source, names) in scripts {
+            match parse(source) {
                 Ok(script) => {
                     let player = Player::new(script, names.into_iter().cloned());
-                    self.players.insert(path.clone(), Arc::new(player));
+                    self.players.insert(source.clone(), Arc::new(player));
                 }
-                Err(why) => self.note(
-                    format!("models.{}.script", names[0]),
-                    format!("{}: {why}", path.display()),
-                ),
+                Err(why) => self.note(format!("models.{}.script", names[0]), why),
             }
         }
     }
@@ -222,14 +229,14 @@ impl Builder {
     }
 
     fn scripted(&mut self, name: &str, config: &ModelConfig) -> Option<Client> {
-        let Some(path) = &config.script else {
+        let Some(source) = &config.script else {
             self.note(
                 format!("models.{name}.script"),
-                "must be set: the file of turns of a scripted model",
+                "must be set: the turns of a scripted model",
             );
             return None;
         };
-        let player = self.players.get(path)?;
+        let player = self.players.get(source)?;
         Some(Client::Scripted(Scripted::new(Arc::clone(player))))
     }
 

@@ -1,11 +1,11 @@
-//! The body of a notification: built once, stored with the delivery, and sent as it is ever after
-//! (B48, B50).
+//! The body of a notification of an approval: built once, stored with the delivery, and sent as it is
+//! ever after (B48, B50).
 //!
 //! `approval` carries the fields of S6.3. Arguments stand in it twice: `args` is the model's own
 //! JSON, byte for byte, for programs; `args_shown` is a text for people's eyes. Both come from the
 //! redacted view of the timeline where there is one: secrets are in neither (S3.10).
 
-use sayso_driver::{ApprovalRow, ApprovalStatus};
+use sayso_driver::{ApprovalRow, ApprovalStatus, Notice};
 use sayso_run::{ArgumentOrigin, StepKind};
 use sayso_store::StoredStep;
 use serde::{Deserialize, Serialize};
@@ -14,8 +14,7 @@ use thiserror::Error;
 
 use sayso_wire::shown::shown;
 
-/// The type of the notification, in its body and as `X-Sayso-Event`.
-pub(crate) const EVENT: &str = "approval.pending";
+use crate::message::{Message, link};
 
 /// Arguments larger than this, in bytes, are left out of `args`; `args_shown` has their beginning.
 const LARGEST_ARGS: usize = 64 * 1024;
@@ -62,51 +61,71 @@ struct Approval<'a> {
     link: String,
 }
 
-/// The bytes that tell of a pending approval. `masked` are the steps of its run whose redacted view
-/// differs from the content.
+/// What tells of a pending approval, or reminds of one. `masked` are the steps of its run whose
+/// redacted view differs from the content.
 pub(crate) fn announcement(
+    notice: &Notice,
     row: &ApprovalRow,
     masked: &[StoredStep],
     public_url: &str,
-) -> Result<Vec<u8>, UnreadableView> {
+) -> Result<Message, UnreadableView> {
     let views = Views::read(row, masked)?;
     let args = views.args.as_deref().unwrap_or(&row.args);
     let text = |view: &Option<String>, exact: &str| shown(view.as_deref().unwrap_or(exact));
-    let announcement = Announcement {
-        r#type: EVENT,
-        approval: Approval {
-            id: row.approval.as_str(),
-            namespace: row.namespace.as_str(),
-            run_id: row.run.as_str(),
-            call_id: row.call.as_str(),
-            agent: row.agent.as_str(),
-            requester: row.requester.as_str(),
-            task_input: text(&views.input, &row.task_input),
-            summary: text(&views.summary, &row.summary),
-            tool: &row.tool,
-            args: (args.len() <= LARGEST_ARGS)
-                .then(|| serde_json::from_str(args).ok())
-                .flatten(),
-            args_shown: shown(args),
-            rule: &row.rule,
-            reason: text(&views.reason, &row.reason),
-            trust: row.trust.as_str(),
-            status: ApprovalStatus::Pending.as_str(),
-            sequence: row.seq,
-            digest: row.digest.to_string(),
-            definition_digest: row.definition.to_string(),
-            origins: &row.origins,
-            requested_at: row.requested_at.to_string(),
-            expires_at: row.expires_at.to_string(),
-            link: link(public_url, row.approval.as_str()),
-        },
+    let approval = Approval {
+        id: row.approval.as_str(),
+        namespace: row.namespace.as_str(),
+        run_id: row.run.as_str(),
+        call_id: row.call.as_str(),
+        agent: row.agent.as_str(),
+        requester: row.requester.as_str(),
+        task_input: text(&views.input, &row.task_input),
+        summary: text(&views.summary, &row.summary),
+        tool: &row.tool,
+        args: (args.len() <= LARGEST_ARGS)
+            .then(|| serde_json::from_str(args).ok())
+            .flatten(),
+        args_shown: shown(args),
+        rule: &row.rule,
+        reason: text(&views.reason, &row.reason),
+        trust: row.trust.as_str(),
+        status: ApprovalStatus::Pending.as_str(),
+        sequence: row.seq,
+        digest: row.digest.to_string(),
+        definition_digest: row.definition.to_string(),
+        origins: &row.origins,
+        requested_at: row.requested_at.to_string(),
+        expires_at: row.expires_at.to_string(),
+        link: link(public_url, "approvals", row.approval.as_str()),
     };
-    Ok(serde_json::to_vec(&announcement).expect("texts and numbers become JSON"))
+    Ok(message(notice, approval))
 }
 
-/// Where a person looks at the approval and decides it.
-fn link(public_url: &str, approval: &str) -> String {
-    format!("{}/approvals/{approval}", public_url.trim_end_matches('/'))
+fn message(notice: &Notice, approval: Approval<'_>) -> Message {
+    let waits = match notice {
+        Notice::Escalated(_) => "still waits",
+        Notice::Pending(_) | Notice::Failed => "waits",
+    };
+    let tool = shown(approval.tool);
+    Message {
+        event: notice.as_str(),
+        headline: format!("{} {waits} for a decision: {tool}", approval.agent),
+        lines: vec![
+            ("Summary", approval.summary.clone()),
+            ("Tool", tool),
+            ("Asked for by", approval.requester.to_owned()),
+            ("Task", approval.task_input.clone()),
+            ("Why it waits", approval.reason.clone()),
+            ("Trust", approval.trust.to_owned()),
+            ("Expires", approval.expires_at.clone()),
+        ],
+        arguments: Some(approval.args_shown.clone()),
+        action: Some(("Look and decide", approval.link.clone())),
+        json: crate::message::json(&Announcement {
+            r#type: notice.as_str(),
+            approval,
+        }),
+    }
 }
 
 /// What the redacted views say in the place of the exact texts.
@@ -230,8 +249,9 @@ mod tests {
     }
 
     fn told(row: &ApprovalRow, masked: &[StoredStep]) -> Value {
-        let body = announcement(row, masked, "https://sayso.example/").unwrap();
-        serde_json::from_slice(&body).unwrap()
+        let notice = Notice::Pending(row.approval.clone());
+        let message = announcement(&notice, row, masked, "https://sayso.example/").unwrap();
+        serde_json::from_slice(&message.json).unwrap()
     }
 
     /// S6.3, S8.1: what a reviewer needs, and where to decide.
@@ -266,8 +286,10 @@ mod tests {
     #[test]
     fn b48_arguments_are_the_exact_bytes() {
         let args = "{\"z\": 1.0, \"a\":\"\u{1f600} e\u{301} \u{2028} </x>\"}";
-        let body = announcement(&row(args), &[], "https://sayso.example").unwrap();
-        let body = String::from_utf8(body).unwrap();
+        let row = row(args);
+        let notice = Notice::Escalated(row.approval.clone());
+        let message = announcement(&notice, &row, &[], "https://sayso.example").unwrap();
+        let body = String::from_utf8(message.json).unwrap();
         assert!(body.contains(&format!("\"args\":{args},")), "{body}");
         let told: Value = serde_json::from_str(&body).unwrap();
         let shown = told["approval"]["args_shown"].as_str().unwrap();
@@ -312,7 +334,9 @@ mod tests {
     #[test]
     fn s3_10_an_unreadable_view_stops_it() {
         let masked = [step(3, StepKind::ToolCall, r#"{"call":7}"#)];
-        let error = announcement(&row("{}"), &masked, "https://sayso.example").unwrap_err();
+        let row = row("{}");
+        let notice = Notice::Pending(row.approval.clone());
+        let error = announcement(&notice, &row, &masked, "https://sayso.example").unwrap_err();
         assert_eq!(
             error.to_string(),
             "the redacted view of step 3 cannot be read"

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use sayso_service::config::SecretSource;
+use sayso_service::config::{SecretSource, Smtp};
 use sayso_store::SecretKeys;
 
 /// How the notifier works. Times beside these are promises (S8.1) and cannot be set.
@@ -14,6 +14,8 @@ pub struct NotifierConfig {
     pub secrets: BTreeMap<String, SecretSource>,
     /// What stored secrets are encrypted with; none if there can be none.
     pub secret_keys: Option<SecretKeys>,
+    /// The mail server; none if no e-mail is sent.
+    pub smtp: Option<Smtp>,
     /// The longest time between two looks at what is due. Events on the bus and the time at which
     /// the next retry is due shorten it.
     pub every: Duration,
@@ -33,6 +35,7 @@ impl NotifierConfig {
             public_url: public_url.into(),
             secrets,
             secret_keys: None,
+            smtp: None,
             every: Duration::from_secs(1),
             timeout: Duration::from_secs(10),
             claim: Duration::from_secs(30),

@@ -6,9 +6,9 @@
 //!    what died with its holder is taken again when the claim has run out.
 //! 2. The body is built and stored before a byte of it is sent, by the holder alone. Every later try
 //!    sends the stored bytes under the same id, so a receiver that was reached twice can tell (B50).
-//! 3. The approval is looked at right before sending: nothing is sent for what was decided, closed
-//!    or expired meanwhile (S8.1). Somebody may still decide while the bytes are under way; no
-//!    sender can know.
+//! 3. What it tells of is looked at right before sending: nothing is sent for an approval that was
+//!    decided, closed or expired meanwhile, nor for a run that was retried (S8.1, S8.2). Somebody may
+//!    still decide while the bytes are under way; no sender can know.
 //! 4. A failure goes to the agent's log before the try is recorded. Dying in between writes it twice
 //!    at worst.
 //! 5. The try is recorded, if the holder still holds it. If the database is away the claim runs out,
@@ -16,164 +16,119 @@
 
 use std::time::Duration;
 
-use reqwest::Url;
-use sayso_driver::{ApprovalRow, ApprovalStatus, Journal};
-use sayso_service::config::{Secret, SecretError};
-use sayso_store::{
-    Attempt, DatabaseError, Delivery, LogLevel, NewLogEntry, SealError, SecretsError,
-};
-use thiserror::Error;
+use sayso_driver::{ApprovalRow, ApprovalStatus, Journal, Notice, Recipient, RunRow};
+use sayso_run::{ApprovalId, Status};
+use sayso_store::{Attempt, DatabaseError, Delivery, LogLevel, NewLogEntry};
 
 use crate::Notifier;
-use crate::announcement::{UnreadableView, announcement};
+use crate::announcement::announcement;
+use crate::channel::{Channel, Unsendable};
+use crate::message::{Message, failure};
 use crate::plan::{RETRIES, next_try};
-use crate::post::{Answer, Post, send};
+use crate::post::Answer;
 
-/// Why a delivery cannot be sent at all. Another try would not help.
-#[derive(Debug, Error)]
-enum Unsendable {
-    #[error("the secret `{0}` that signs it is not set: `sayso secret set {0}`")]
-    NoSecret(String),
-    #[error("the secret `{0}` that signs it cannot be opened: {1}")]
-    Unreadable(String, SealError),
-    #[error("the secret `{0}` that signs it is stored, and no key of secrets is configured here")]
-    NoKey(String),
-    #[error("the secret `{0}` that signs it cannot be had: {1}")]
-    SecretAway(String, SecretError),
-    #[error("its URL is not an http or https URL")]
-    BadUrl,
-    #[error(transparent)]
-    BadView(#[from] UnreadableView),
+/// What a delivery tells of, while it still holds.
+enum Subject {
+    Approval(Box<ApprovalRow>),
+    Run(Box<RunRow>),
 }
 
-impl Unsendable {
-    const fn code(&self) -> &'static str {
-        match self {
-            Unsendable::NoSecret(_)
-            | Unsendable::SecretAway(..)
-            | Unsendable::Unreadable(..)
-            | Unsendable::NoKey(_) => "notify.secret_missing",
-            Unsendable::BadUrl | Unsendable::BadView(_) => "notify.failed",
-        }
-    }
-}
-
-/// Sends a delivery that `holder` claimed, unless its approval is no longer pending, and records
-/// what came of it.
+/// Sends a delivery that `holder` claimed, unless what it tells of no longer holds, and records what
+/// came of it.
 pub(crate) async fn deliver(
     notifier: &Notifier,
     delivery: &Delivery,
     holder: &str,
 ) -> Result<(), DatabaseError> {
-    let (url, secret) = match target(notifier, delivery).await? {
-        Ok(target) => target,
+    let Delivery {
+        id,
+        namespace,
+        agent,
+        to,
+        ..
+    } = delivery;
+    let channel = match Channel::of(notifier, namespace, agent, to).await? {
+        Ok(channel) => channel,
         Err(unsendable) => return give_up(notifier, delivery, holder, &unsendable).await,
     };
     let body = match &delivery.body {
         Some(body) => body.clone(),
         None => {
-            let Some(approval) = pending(notifier, delivery).await? else {
+            let Some(subject) = still(notifier, delivery).await? else {
                 return Ok(());
             };
-            match build(notifier, &approval).await? {
+            let message = message(notifier, delivery, &subject).await?;
+            match message.and_then(|message| channel.written(notifier, id, &message)) {
                 Ok(body) => {
-                    if !notifier
-                        .store
-                        .deliveries()
-                        .keep_body(&delivery.id, holder, &body)
-                        .await?
-                    {
+                    let deliveries = notifier.store.deliveries();
+                    if !deliveries.keep_body(id, holder, &body).await? {
                         return Ok(());
                     }
                     body
                 }
-                Err(bad) => return give_up(notifier, delivery, holder, &bad.into()).await,
+                Err(bad) => return give_up(notifier, delivery, holder, &bad).await,
             }
         }
     };
-    if pending(notifier, delivery).await?.is_none() {
+    if still(notifier, delivery).await?.is_none() {
         return Ok(());
     }
-    let post = Post {
-        url: &url,
-        id: &delivery.id,
-        timestamp: notifier.store.now().micros().div_euclid(1_000_000),
-        secret: secret.as_ref(),
-        body,
-    };
-    let answer = send(&notifier.client, post).await;
-    settle(notifier, delivery, holder, &url, answer).await
+    let event = delivery.notice.as_str();
+    match channel.send(notifier, id, event, body).await {
+        Ok(answer) => settle(notifier, delivery, holder, &channel.place(), answer).await,
+        Err(unsendable) => give_up(notifier, delivery, holder, &unsendable).await,
+    }
 }
 
-/// Where it goes and what signs it.
-async fn target(
-    notifier: &Notifier,
-    delivery: &Delivery,
-) -> Result<Result<(Url, Option<Secret>), Unsendable>, DatabaseError> {
-    let url = Url::parse(&delivery.url);
-    let url = url
-        .ok()
-        .filter(|url| matches!(url.scheme(), "http" | "https"));
-    let Some(url) = url else {
-        return Ok(Err(Unsendable::BadUrl));
-    };
-    let Some(name) = &delivery.secret else {
-        return Ok(Ok((url, None)));
-    };
-    let secret = secret(notifier, delivery, name).await?;
-    Ok(secret.map(|secret| (url, Some(secret))))
-}
-
-/// A secret by name: the agent's own, its namespace's, or one that this installation has for
-/// everybody (S8.1).
-async fn secret(
-    notifier: &Notifier,
-    delivery: &Delivery,
-    name: &str,
-) -> Result<Result<Secret, Unsendable>, DatabaseError> {
-    let (keys, secrets) = (
-        notifier.config.secret_keys.as_ref(),
-        notifier.store.secrets(),
-    );
-    let (namespace, agent) = (&delivery.namespace, &delivery.agent);
-    Ok(match secrets.find(keys, namespace, agent, name).await {
-        Ok(Some(value)) => Ok(Secret::new(value)),
-        Ok(None) => match notifier.config.secrets.get(name) {
-            None => Err(Unsendable::NoSecret(name.to_owned())),
-            Some(source) => source
-                .resolve()
-                .map_err(|error| Unsendable::SecretAway(name.to_owned(), error)),
-        },
-        Err(SecretsError::Database(error)) => return Err(error),
-        Err(SecretsError::NoKey) => Err(Unsendable::NoKey(name.to_owned())),
-        Err(SecretsError::Seal { name, why }) => Err(Unsendable::Unreadable(name, why)),
-    })
-}
-
-/// The approval, if a person still can and has to decide it. What was decided is cancelled by the
+/// What the delivery tells of, if it still holds. What was decided or retried is cancelled by the
 /// next round; what expired is once its expiry is on the timeline.
+async fn still(notifier: &Notifier, delivery: &Delivery) -> Result<Option<Subject>, DatabaseError> {
+    match &delivery.notice {
+        Notice::Pending(approval) | Notice::Escalated(approval) => {
+            let row = pending(notifier, delivery, approval).await?;
+            Ok(row.map(|row| Subject::Approval(Box::new(row))))
+        }
+        Notice::Failed => {
+            let runs = notifier.store.runs();
+            let row = runs.get(&delivery.namespace, &delivery.run).await?;
+            let failed = row.filter(|row| row.status == Status::Failed);
+            Ok(failed.map(|row| Subject::Run(Box::new(row))))
+        }
+    }
+}
+
+/// The approval, if a person still can and has to decide it.
 async fn pending(
     notifier: &Notifier,
     delivery: &Delivery,
+    approval: &ApprovalId,
 ) -> Result<Option<ApprovalRow>, DatabaseError> {
-    let found = notifier
-        .store
-        .approvals()
-        .get(&delivery.namespace, &delivery.approval)
-        .await?;
+    let approvals = notifier.store.approvals();
+    let found = approvals.get(&delivery.namespace, approval).await?;
     let now = notifier.store.now();
     Ok(found.filter(|row| row.status == ApprovalStatus::Pending && row.expires_at > now))
 }
 
-async fn build(
+async fn message(
     notifier: &Notifier,
-    approval: &ApprovalRow,
-) -> Result<Result<Vec<u8>, UnreadableView>, DatabaseError> {
+    delivery: &Delivery,
+    subject: &Subject,
+) -> Result<Result<Message, Unsendable>, DatabaseError> {
+    let seq = match subject {
+        Subject::Approval(row) => row.seq,
+        Subject::Run(row) => row.seq,
+    };
     let runs = notifier.store.runs();
-    let masked = runs
-        .masked(&approval.namespace, &approval.run, approval.seq)
-        .await?;
-    Ok(announcement(approval, &masked, &notifier.config.public_url))
+    let masked = runs.masked(&delivery.namespace, &delivery.run, seq).await?;
+    let (notice, url) = (&delivery.notice, &notifier.config.public_url);
+    Ok(match subject {
+        Subject::Approval(row) => {
+            announcement(notice, row, &masked, url).map_err(Unsendable::BadView)
+        }
+        Subject::Run(row) => {
+            failure(notice.as_str(), row, &masked, url).map_err(Unsendable::BadFirst)
+        }
+    })
 }
 
 /// Records what a receiver answered.
@@ -181,10 +136,9 @@ async fn settle(
     notifier: &Notifier,
     delivery: &Delivery,
     holder: &str,
-    url: &Url,
+    place: &str,
     answer: Answer,
 ) -> Result<(), DatabaseError> {
-    let place = url.origin().ascii_serialization();
     let (level, code, error, attempt) = match answer {
         Answer::Taken => return record(notifier, delivery, holder, &Attempt::Sent).await,
         Answer::Refused { why } => {
@@ -200,7 +154,7 @@ async fn settle(
             let failed = delivery.attempts + 1;
             match next_try(&delivery.id, failed, wait) {
                 Some(delay) => {
-                    let error = again(&place, &why, failed, delay);
+                    let error = again(place, &why, failed, delay);
                     let due_at = notifier.store.now().plus(delay);
                     (
                         LogLevel::Warning,
@@ -255,13 +209,22 @@ async fn log(
     code: &str,
     what: &str,
 ) -> Result<(), DatabaseError> {
+    let about = match &delivery.notice {
+        Notice::Pending(approval) => format!("Notification of approval {approval}"),
+        Notice::Escalated(approval) => format!("Reminder of approval {approval}"),
+        Notice::Failed => "Notification of the failure".to_owned(),
+    };
+    let to = match &delivery.to {
+        Recipient::Target(name) => format!(" to the target `{name}`"),
+        Recipient::Bundle { .. } => String::new(),
+    };
     let entry = NewLogEntry {
         namespace: delivery.namespace.clone(),
         agent: delivery.agent.clone(),
         run: Some(delivery.run.clone()),
         level,
         code: code.to_owned(),
-        message: format!("Notification of approval {}: {what}.", delivery.approval),
+        message: format!("{about}{to}: {what}."),
     };
     notifier.store.agent_logs().append(&entry).await
 }

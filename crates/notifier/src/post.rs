@@ -17,6 +17,8 @@ const USER_AGENT: &str = concat!("sayso/", env!("CARGO_PKG_VERSION"));
 pub(crate) struct Post<'a> {
     /// Where to.
     pub(crate) url: &'a Url,
+    /// What it tells of.
+    pub(crate) event: &'a str,
     /// The delivery's id.
     pub(crate) id: &'a str,
     /// Seconds since 1970.
@@ -52,6 +54,7 @@ pub(crate) fn client(timeout: Duration) -> Result<Client, reqwest::Error> {
 pub(crate) async fn send(client: &Client, post: Post<'_>) -> Answer {
     let Post {
         url,
+        event,
         id,
         timestamp,
         secret,
@@ -60,7 +63,7 @@ pub(crate) async fn send(client: &Client, post: Post<'_>) -> Answer {
     let mut request = client
         .post(url.clone())
         .header(CONTENT_TYPE, "application/json")
-        .header("x-sayso-event", crate::announcement::EVENT)
+        .header("x-sayso-event", event)
         .header("webhook-id", id)
         .header("webhook-timestamp", timestamp);
     if let Some(secret) = secret {

@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use sayso_rules::bundle::Trigger;
-use sayso_rules::warnings::{group_warnings, secret_warnings, warnings};
+use sayso_rules::warnings::{group_warnings, secret_warnings, target_warnings, warnings};
 use sayso_rules::{Bundle, BundleErrors};
 use sayso_run::Namespace;
 use sayso_service::error::Coded;
@@ -75,7 +75,14 @@ pub(crate) async fn check(
     let members = store.groups().list(namespace).await;
     let members = members.map_err(|error| database("looking for the groups", &error))?;
     let groups = members.into_iter().map(|member| member.group).collect();
-    let warnings = found(&bundle, &set, &groups);
+    let targets = store.targets().list(namespace).await;
+    let targets = targets.map_err(|error| database("looking for the targets", &error))?;
+    let known = Known {
+        secrets: set,
+        groups,
+        targets: targets.into_iter().map(|target| target.name).collect(),
+    };
+    let warnings = found(&bundle, &known);
     if let Some(role) = &bundle.role {
         let stored = store.roles().get(namespace, role).await;
         if stored
@@ -169,14 +176,23 @@ impl Checked {
     }
 }
 
-fn found(bundle: &Bundle, set: &BTreeSet<String>, groups: &BTreeSet<String>) -> Vec<Finding> {
+/// What a namespace has of what bundles name.
+struct Known {
+    secrets: BTreeSet<String>,
+    groups: BTreeSet<String>,
+    targets: BTreeSet<String>,
+}
+
+fn found(bundle: &Bundle, known: &Known) -> Vec<Finding> {
     let finding = |warning: sayso_rules::BundleWarning| Finding {
         code: warning.code,
         path: warning.path,
         message: warning.message,
     };
     let found = warnings(bundle).into_iter();
-    let secrets = secret_warnings(bundle, set);
-    let groups = group_warnings(bundle, groups);
-    found.chain(secrets).chain(groups).map(finding).collect()
+    let secrets = secret_warnings(bundle, &known.secrets);
+    let groups = group_warnings(bundle, &known.groups);
+    let targets = target_warnings(bundle, &known.targets);
+    let found = found.chain(secrets).chain(groups).chain(targets);
+    found.map(finding).collect()
 }

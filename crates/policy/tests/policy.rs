@@ -232,17 +232,11 @@ async fn s5_11_a_bundle_with_mistakes_is_refused_whole() {
 async fn s5_11_what_is_not_supported_is_refused() {
     let mut world = World::new().await;
     let refused = world
-        .deploy(
-            "ann",
-            &format!("{DESK}permissions: {{ rules: [{{ tool: x, action: ask, escalate: [{{ after: 1m, to: {{ target: a }} }}] }}] }}\n"),
-        )
+        .deploy("ann", &format!("{DESK}docs: []\n"))
         .await
         .unwrap_err();
     assert_eq!(refused.metadata["bundle_code"], "bundle.unsupported");
-    assert_eq!(
-        refused.fields[0].0,
-        "permissions.rules[0].escalate[0].to.target"
-    );
+    assert_eq!(refused.fields[0].0, "docs");
 }
 
 /// S5.11, S10.5: more mistakes than an answer holds are counted.

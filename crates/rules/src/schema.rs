@@ -185,6 +185,10 @@ fn permissions() -> Value {
         }),
     );
     let alternative = json!({ "$ref": "#/$defs/alternative" });
+    let target = pattern(
+        "^[a-z0-9-]{1,63}$",
+        "A target: `sayso target add` makes one.",
+    );
     let group = pattern("^[a-z0-9-]{1,63}$", "A group: `sayso group add` makes one.");
     let rule = closed(
         &["tool", "action"],
@@ -209,7 +213,10 @@ fn permissions() -> Value {
                     &["after", "to"],
                     json!({
                         "after": duration(),
-                        "to": closed(&["group"], json!({ "group": group })),
+                        "to": { "oneOf": [
+                            closed(&["group"], json!({ "group": group })),
+                            closed(&["target"], json!({ "target": target })),
+                        ] },
                     }),
                 ),
             },
@@ -367,7 +374,8 @@ mod tests {
             rule(json!({ "unless": { "roles": { "amount": { "max": 50 } } } })),
             rule(
                 json!({ "approvers": { "group": "finance", "count": 2, "exclude": ["author", "writers"] },
-                "escalate": [{ "after": "10m", "to": { "group": "leads" } }] }),
+                "escalate": [{ "after": "10m", "to": { "group": "leads" } },
+                             { "after": "20m", "to": { "target": "oncall" } }] }),
             ),
             rule(
                 json!({ "unless": [{ "args": { "to": { "from": ["task", "own"] }, "/b": { "linksFrom": [] } } }] }),
@@ -426,7 +434,9 @@ mod tests {
             rule(json!({ "approvers": { "group": "A B" } })),
             rule(json!({ "approvers": { "count": 0 } })),
             rule(json!({ "approvers": {} })),
-            rule(json!({ "escalate": [{ "after": "1m", "to": { "target": "x" } }] })),
+            rule(json!({ "escalate": [{ "after": "1m", "to": { "target": "A B" } }] })),
+            rule(json!({ "escalate": [{ "after": "1m", "to": {} }] })),
+            rule(json!({ "escalate": [{ "after": "1m", "to": { "group": "g", "target": "x" } }] })),
             with(json!({ "permissions": { "preset": "loose" } })),
             with(json!({ "triggers": [{ "cron": "0 * * *", "input": "x" }] })),
             with(json!({ "triggers": [{ "cron": "0 * * * *" }] })),

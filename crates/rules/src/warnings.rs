@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use crate::bundle::{Builtin, Bundle, Review, Rule, When, secrets};
+use crate::bundle::{Builtin, Bundle, EscalationTo, Review, Rule, When, secrets};
 use crate::glob::Glob;
 use crate::judge::{CONTROL_TOOLS, Method, Rules, START_AGENT};
 use crate::names::plain_form;
@@ -22,6 +22,8 @@ pub struct BundleWarning {
     /// - `bundle.rule_cannot_match`: a rule that no call ever reaches
     /// - `bundle.unknown_slug`: a grant of an operation that its catalogue lacks
     /// - `bundle.grants_all`: a grant of a whole catalogue (S3.3)
+    /// - `bundle.escalation_too_late`: an escalation at the very time at which the approval expires
+    /// - `bundle.unknown_target`: a rule has a target reminded that the namespace lacks (S6.12)
     /// - `bundle.empty_group`: a rule leaves calls to a group that nobody is in
     /// - `bundle.secret_not_set`: a secret that nobody has stored yet
     /// - `bundle.change_unreviewed`: a grant of an operation that changes data, without a review
@@ -63,8 +65,26 @@ pub fn warnings(bundle: &Bundle) -> Vec<BundleWarning> {
             path: format!("permissions.rules[{index}]"),
             message,
         }));
+        found.extend(too_late(bundle, index, rule));
     }
     found
+}
+
+/// Escalations that come when it is over: whatever is pending then has expired.
+fn too_late<'a>(
+    bundle: &Bundle,
+    index: usize,
+    rule: &'a Rule,
+) -> impl Iterator<Item = BundleWarning> + use<'a> {
+    let expires = bundle.approval_timeout();
+    let steps = rule.escalate.iter().enumerate();
+    let late = steps.filter(move |(_, step)| step.after == expires);
+    late.map(move |(at, _)| BundleWarning {
+        code: "bundle.escalation_too_late",
+        path: format!("permissions.rules[{index}].escalate[{at}].after"),
+        message: "the approval expires at that time, so it is never escalated: name a shorter one"
+            .to_owned(),
+    })
 }
 
 /// What is odd about a bundle's secrets, given the names of those that are set (S3.10, S5.11).
@@ -90,9 +110,11 @@ pub fn group_warnings(bundle: &Bundle, groups: &BTreeSet<String>) -> Vec<BundleW
         let path = format!("permissions.rules[{index}]");
         let deciding = rule.approvers.as_ref().and_then(|who| who.group.as_ref());
         let deciding = deciding.map(|group| (format!("{path}.approvers.group"), group));
-        let widening = rule.escalate.iter().enumerate();
-        let widening =
-            widening.map(|(at, step)| (format!("{path}.escalate[{at}].to.group"), &step.to.group));
+        let steps = rule.escalate.iter().enumerate();
+        let widening = steps.filter_map(|(at, step)| match &step.to {
+            EscalationTo::Group(group) => Some((format!("{path}.escalate[{at}].to.group"), group)),
+            EscalationTo::Target(_) => None,
+        });
         for (path, group) in deciding.into_iter().chain(widening) {
             if !groups.contains(group) {
                 found.push(BundleWarning {
@@ -106,6 +128,30 @@ pub fn group_warnings(bundle: &Bundle, groups: &BTreeSet<String>) -> Vec<BundleW
         }
     }
     found
+}
+
+/// What is odd about the targets that a bundle's rules escalate to, given those that its namespace
+/// has (S6.12, S8.2).
+#[must_use]
+pub fn target_warnings(bundle: &Bundle, targets: &BTreeSet<String>) -> Vec<BundleWarning> {
+    let permissions = bundle.permissions.as_ref();
+    let rules = permissions.map_or(&[][..], |permissions| &permissions.rules);
+    let steps = rules.iter().enumerate().flat_map(|(index, rule)| {
+        let steps = rule.escalate.iter().enumerate();
+        steps.map(move |(at, step)| (index, at, &step.to))
+    });
+    let unknown = steps.filter_map(|(index, at, to)| match to {
+        EscalationTo::Target(target) if !targets.contains(target) => Some(BundleWarning {
+            code: "bundle.unknown_target",
+            path: format!("permissions.rules[{index}].escalate[{at}].to.target"),
+            message: format!(
+                "there is no target `{target}`: nobody is reminded until `sayso target add {target}` \
+                 makes it"
+            ),
+        }),
+        EscalationTo::Target(_) | EscalationTo::Group(_) => None,
+    });
+    unknown.collect()
 }
 
 /// What is odd about the grant of an imported catalogue's operations, given those that it has
@@ -377,6 +423,38 @@ mod tests {
             ["permissions.rules[0].escalate[0].to.group"]
         );
         assert_eq!(told(&["leads"]), ["permissions.rules[0].approvers.group"]);
+    }
+
+    #[test]
+    fn s6_12_an_escalation_that_comes_when_it_is_over_is_told() {
+        let rules = |after: &str| {
+            format!(
+                "role: r\npermissions: {{rules: [{{tool: '*', action: ask, \
+                 escalate: [{{after: {after}, to: {{group: leads}}}}]}}], approvalTimeout: 30m}}"
+            )
+        };
+        assert_eq!(warned(&rules("29m")), [""; 0]);
+        assert_eq!(
+            warned(&rules("30m")),
+            ["bundle.escalation_too_late permissions.rules[0].escalate[0].after"]
+        );
+    }
+
+    #[test]
+    fn s6_12_targets_that_do_not_exist_are_told() {
+        let bundle = Bundle::parse(
+            "name: a\npermissions: {rules: [{tool: x, action: ask, \
+             escalate: [{after: 1m, to: {group: leads}}, {after: 2m, to: {target: oncall}}]}]}",
+        );
+        let bundle = bundle.unwrap();
+        let told = target_warnings(&bundle, &BTreeSet::new());
+        assert_eq!(told.len(), 1);
+        assert_eq!(told[0].code, "bundle.unknown_target");
+        assert_eq!(told[0].path, "permissions.rules[0].escalate[1].to.target");
+        let known = BTreeSet::from(["oncall".to_owned()]);
+        assert_eq!(target_warnings(&bundle, &known), []);
+        let groups = BTreeSet::from(["leads".to_owned()]);
+        assert_eq!(group_warnings(&bundle, &groups), []);
     }
 
     #[test]

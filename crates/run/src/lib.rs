@@ -45,7 +45,7 @@ pub use id::{
 };
 pub use money::{BadMoney, Currency, Money, Price};
 pub use origin::{ArgumentOrigin, OriginKind};
-pub use quorum::{CastVote, OpenVote, Quorum, Widening};
+pub use quorum::{CastVote, EscalatedTo, Escalation, OpenVote, Quorum};
 pub use state::{
     ActionStatus, Answer, ApprovalOutcome, Ballot, Brief, Call, Child, ChildEnd, Clearance,
     Corrupt, Decision, DecisionItem, Edit, Edited, Effect, Finished, HeldCall, Input, Judgement,

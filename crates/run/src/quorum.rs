@@ -27,18 +27,29 @@ pub struct Quorum {
     /// Whether everybody who has written into the run is barred.
     #[serde(default, skip_serializing_if = "is_false")]
     pub no_writers: bool,
-    /// Who may decide as well once nobody has for a while, by the time.
+    /// What happens once nobody has decided for a while, by the time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub escalate: Vec<Widening>,
+    pub escalate: Vec<Escalation>,
 }
 
-/// A group that may decide as well from a time on.
+/// What happens if nobody has decided by a time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Widening {
+pub struct Escalation {
     /// After the request, in microseconds.
     pub after_micros: i64,
-    /// The group.
-    pub group: String,
+    /// Whom it goes to.
+    #[serde(flatten)]
+    pub to: EscalatedTo,
+}
+
+/// Whom an escalation goes to; stored as `"group":"…"` or `"target":"…"`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EscalatedTo {
+    /// A group, whose members may decide as well from then on.
+    Group(String),
+    /// A target of the namespace, which is reminded (S8.2). Who may decide stays.
+    Target(String),
 }
 
 /// A vote that has been cast: sealed, if the approval is not decided.
@@ -111,4 +122,33 @@ fn is_zero(count: &u32) -> bool {
 )]
 fn is_false(flag: &bool) -> bool {
     !flag
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// S2.2, S6.12: what was stored before targets could be reminded reads as it was meant, and is
+    /// written alike.
+    #[test]
+    fn s6_12_an_escalation_is_stored_by_whom_it_goes_to() {
+        for (stored, to) in [
+            (
+                r#"{"after_micros":6,"group":"leads"}"#,
+                EscalatedTo::Group("leads".into()),
+            ),
+            (
+                r#"{"after_micros":6,"target":"oncall"}"#,
+                EscalatedTo::Target("oncall".into()),
+            ),
+        ] {
+            let read: Escalation = serde_json::from_str(stored).unwrap();
+            let meant = Escalation {
+                after_micros: 6,
+                to,
+            };
+            assert_eq!(read, meant);
+            assert_eq!(serde_json::to_string(&read).unwrap(), stored);
+        }
+    }
 }

@@ -587,9 +587,9 @@ fn reviewed() -> Vec<Line> {
         quorum: Some(Quorum {
             group: Some("finance".into()),
             count: 2,
-            escalate: vec![Widening {
+            escalate: vec![Escalation {
                 after_micros: 60_000_000,
-                group: "leads".into(),
+                to: EscalatedTo::Group("leads".into()),
             }],
             ..Quorum::default()
         }),

@@ -1,6 +1,7 @@
 //! What can be typed. Each command's own page of help is the text beside its arguments.
 
 mod policy;
+mod targets;
 
 use std::net::SocketAddr;
 use std::num::NonZero;
@@ -15,6 +16,7 @@ pub(crate) use self::policy::{
     ExplainArgs, InitArgs, JudgeArgs, PolicyCommand, ReplayArgs, RoleCommand, SchemaCommand,
     TestArgs,
 };
+pub(crate) use self::targets::{TargetAddArgs, TargetCommand};
 use crate::serve::Service;
 
 /// The address of `sayso up` if nothing is said.
@@ -187,6 +189,9 @@ pub(crate) enum Command {
     /// Keep secrets that tools and signatures need: set, list, remove.
     #[command(subcommand)]
     Secret(SecretCommand),
+    /// Say where approvals and failures are told: add, list, test, remove.
+    #[command(subcommand)]
+    Target(TargetCommand),
     /// Ask what bundles say: explain, test, replay and judge.
     #[command(subcommand)]
     Policy(PolicyCommand),

@@ -153,16 +153,17 @@ fn spawn(
     let hub = services.hub(local(policy.routes(), "approval-hub"));
     let health = Health::new();
     scheduler.check_health(&health);
+    let notifier = services.notifier(address)?;
     let gateway = services.gateway(Peers {
         scheduler: local(scheduler.routes(), "gateway"),
         hub: local(hub.routes(), "gateway"),
         policy: local(policy.routes(), "gateway"),
+        notifier: local(notifier.routes(), "gateway"),
     })?;
     gateway.check_health(&health);
     let tools = services.toolbox();
     let executor = services.executor(local(policy.routes(), "executor"), Arc::clone(&tools))?;
     executor.check_health(&health);
-    let notifier = services.notifier(address)?;
     let server = Server::public(gateway.routes(), gateway.router(), health, Metrics::new())
         .grace(services.config.grace)
         .max_streams(services.config.limits.max_streams);

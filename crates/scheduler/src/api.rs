@@ -1,6 +1,7 @@
 //! The internal gRPC API.
 
 use sayso_driver::{NewMessage, WriteError, converse};
+use sayso_engine::{Asker, NewRun, StartOrigin, admit, cancel, new_ids, retry};
 use sayso_run::{
     AgentName, BadName, ConversationId, Namespace, PrincipalId, Refusal, RevisionId, RunId, Source,
     Trust,
@@ -14,7 +15,6 @@ use sayso_wire::internal::{
 use tonic::{Request, Response, Status};
 
 use crate::Scheduler;
-use crate::admit::{Asker, NewRun, StartOrigin, admit, cancel, new_ids, retry};
 
 pub(crate) struct Api(pub(crate) Scheduler);
 

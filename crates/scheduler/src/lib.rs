@@ -7,17 +7,15 @@
 //! (S8.5). Several schedulers do the same work without
 //! harm: every sweep ends in an append that only one of them wins.
 
-mod admit;
 mod api;
 mod budgets;
-mod config;
-mod sweep;
+mod rounds;
 mod ticks;
-mod watched;
 
 use std::sync::Arc;
 
 use sayso_bus::Bus;
+use sayso_engine::SweepConfig;
 use sayso_herald::Herald;
 use sayso_run::ChainKey;
 use sayso_service::health::Health;
@@ -26,11 +24,6 @@ use sayso_wire::internal::scheduler_service_server::SchedulerServiceServer;
 use tokio_util::sync::CancellationToken;
 use tonic::service::Routes;
 
-pub use admit::{Asker, NewRun, StartOrigin, admit, cancel, retry};
-pub use config::SchedulerConfig;
-pub use sweep::Sweeper;
-pub use watched::Watched;
-
 /// What a scheduler is made of. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Scheduler {
@@ -38,7 +31,7 @@ pub struct Scheduler {
     pub(crate) bus: Arc<dyn Bus>,
     pub(crate) herald: Arc<Herald>,
     pub(crate) key: ChainKey,
-    pub(crate) config: SchedulerConfig,
+    pub(crate) config: SweepConfig,
 }
 
 impl Scheduler {
@@ -48,7 +41,7 @@ impl Scheduler {
         bus: Arc<dyn Bus>,
         herald: Arc<Herald>,
         key: ChainKey,
-        config: SchedulerConfig,
+        config: SweepConfig,
     ) -> Self {
         Self {
             store,
@@ -86,7 +79,7 @@ impl Scheduler {
     /// Sweeps until `shutdown`.
     pub async fn run(self, shutdown: CancellationToken) {
         tokio::select! {
-            () = sweep::sweep(&self) => {}
+            () = rounds::sweep(&self) => {}
             () = shutdown.cancelled() => {}
         }
     }

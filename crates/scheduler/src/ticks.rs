@@ -6,11 +6,11 @@
 
 use futures::StreamExt;
 use sayso_driver::{AppendError, TakenTick, WriteError};
+use sayso_engine::{NewRun, StartOrigin, admit, new_ids};
 use sayso_run::{Timestamp, Trust};
 use sayso_store::{DatabaseError, DueSchedule};
 
 use crate::Scheduler;
-use crate::admit::{NewRun, StartOrigin, admit, new_ids};
 
 /// Schedules looked at in one sweep; the rest come with the next.
 const BATCH: u32 = 500;

@@ -14,6 +14,7 @@ use sayso_wire::v1::policy_service_client::PolicyServiceClient;
 use sayso_wire::v1::role_service_client::RoleServiceClient;
 use sayso_wire::v1::run_service_client::RunServiceClient;
 use sayso_wire::v1::secret_service_client::SecretServiceClient;
+use sayso_wire::v1::target_service_client::TargetServiceClient;
 use sayso_wire::v1::token_service_client::TokenServiceClient;
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::service::Interceptor;
@@ -152,6 +153,7 @@ services! {
     feedback: FeedbackServiceClient,
     secrets: SecretServiceClient,
     groups: GroupServiceClient,
+    targets: TargetServiceClient,
     pauses: PauseServiceClient,
     budgets: BudgetServiceClient,
 }

@@ -25,7 +25,7 @@ pub enum Error {
         /// Whether the request may have arrived.
         sent: bool,
     },
-    /// The server answered that it does not, or cannot, do it.
+    /// The server, or an agent of this process, answered that it does not, or cannot, do it.
     #[error("{}", .0.message)]
     Refused(Coded),
     /// The server left out what its answer must hold.

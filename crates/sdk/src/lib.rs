@@ -1,4 +1,5 @@
-//! A typed client of the public API.
+//! A typed client of the public API and, with the feature `embedded`, agents in one's own process
+//! (the module of that name; `docs/sdk.md` is the guide).
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), sayso_sdk::Error> {
@@ -31,6 +32,8 @@ mod audit;
 mod budgets;
 mod client;
 mod conversations;
+#[cfg(feature = "embedded")]
+pub mod embedded;
 mod error;
 mod events;
 mod feedback;
@@ -40,6 +43,7 @@ mod policy;
 mod roles;
 mod runs;
 mod secrets;
+mod targets;
 mod tokens;
 mod watch;
 

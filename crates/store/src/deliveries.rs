@@ -5,7 +5,8 @@
 
 use std::time::Duration;
 
-use sayso_run::{AgentName, ApprovalId, Namespace, RunId, Timestamp};
+use sayso_driver::{Notice, Recipient};
+use sayso_run::{AgentName, Namespace, RunId, Timestamp};
 use sqlx::{AssertSqlSafe, FromRow};
 
 use crate::database::{Kind, on_both, write_on_both};
@@ -20,16 +21,14 @@ pub struct Delivery {
     pub id: String,
     /// The tenant.
     pub namespace: Namespace,
-    /// The agent whose bundle asks for it.
+    /// The agent.
     pub agent: AgentName,
     /// The run.
     pub run: RunId,
-    /// The approval that it tells of.
-    pub approval: ApprovalId,
-    /// Where to.
-    pub url: String,
-    /// Name of the signing secret.
-    pub secret: Option<String>,
+    /// What it tells of.
+    pub notice: Notice,
+    /// Whom.
+    pub to: Recipient,
     /// Attempts before this one.
     pub attempts: u32,
     /// The bytes that were sent first, once they were made.
@@ -67,12 +66,15 @@ impl Store {
 }
 
 impl Deliveries<'_> {
-    /// Cancels what is due although its approval was decided meanwhile: how many.
+    /// Cancels what is due although its approval was decided, or its run was retried, meanwhile: how
+    /// many.
     pub async fn cancel_decided(&self) -> Result<u64, DatabaseError> {
         let sql = format!(
             "UPDATE deliveries SET state = 'cancelled', updated_at = {now} \
-             WHERE state = 'due' AND EXISTS (SELECT 1 FROM approvals a \
-             WHERE a.id = deliveries.approval AND a.status <> 'pending')",
+             WHERE state = 'due' AND (EXISTS (SELECT 1 FROM approvals a \
+             WHERE a.id = deliveries.approval AND a.status <> 'pending') \
+             OR approval IS NULL AND EXISTS (SELECT 1 FROM runs r \
+             WHERE r.id = deliveries.run AND r.status <> 'failed'))",
             now = self.0.0.database.now()
         );
         Ok(write_on_both!(&self.0.0.database, |pool| {
@@ -83,7 +85,8 @@ impl Deliveries<'_> {
         })?)
     }
 
-    /// Takes what is due, for `lease`, and whose approval is still pending; the longest due first.
+    /// Takes what is due, for `lease`, and whose approval is still pending, or whose run is still
+    /// failed; the longest due first.
     pub async fn claim(
         &self,
         holder: &str,
@@ -97,12 +100,15 @@ impl Deliveries<'_> {
         };
         let sql = format!(
             "WITH taken AS MATERIALIZED (SELECT d.id FROM deliveries d \
-             WHERE d.state = 'due' AND d.due_at <= {at_once} AND EXISTS (SELECT 1 FROM approvals a \
+             WHERE d.state = 'due' AND d.due_at <= {at_once} AND (EXISTS (SELECT 1 FROM approvals a \
              WHERE a.id = d.approval AND a.status = 'pending') \
+             OR d.approval IS NULL AND EXISTS (SELECT 1 FROM runs r \
+             WHERE r.id = d.run AND r.status = 'failed')) \
              ORDER BY d.due_at, d.id LIMIT $3 {lock}) \
              UPDATE deliveries SET holder = $1, due_at = {now} + $2, updated_at = {now} \
              WHERE id IN (SELECT id FROM taken) \
-             RETURNING id, namespace, agent, run, approval, url, secret, attempts, body",
+             RETURNING id, namespace, agent, run, approval, notice, url, secret, target, \
+             attempts, body",
             at_once = self.0.0.database.at_once(),
             now = self.0.0.database.now()
         );
@@ -198,9 +204,11 @@ struct DeliveryRecord {
     namespace: String,
     agent: String,
     run: String,
-    approval: String,
-    url: String,
+    approval: Option<String>,
+    notice: String,
+    url: Option<String>,
     secret: Option<String>,
+    target: Option<String>,
     attempts: i64,
     body: Option<Vec<u8>>,
 }
@@ -214,9 +222,19 @@ impl DeliveryRecord {
                 namespace: name(self.namespace)?,
                 agent: name(self.agent)?,
                 run: name(self.run)?,
-                approval: name(self.approval)?,
-                url: self.url,
-                secret: self.secret,
+                notice: {
+                    let approval = self.approval.map(name).transpose()?;
+                    Notice::read(&self.notice, approval)
+                        .ok_or_else(|| format!("`{}` is no notice", self.notice))?
+                },
+                to: match (self.target, self.url) {
+                    (Some(target), _) => Recipient::Target(target),
+                    (None, Some(url)) => Recipient::Bundle {
+                        url,
+                        secret: self.secret,
+                    },
+                    (None, None) => return Err("it goes nowhere".to_owned()),
+                },
                 attempts: count(self.attempts)?,
                 body: self.body,
             })

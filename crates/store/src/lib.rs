@@ -42,6 +42,7 @@ mod secrets;
 #[cfg(feature = "simulated")]
 pub mod simulated;
 mod sweep;
+mod targets;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod tokens;
@@ -75,6 +76,7 @@ pub use runs::{Import, RunFilter, Runs, StoredStep, VerifyError};
 pub use schedules::{DueSchedule, ScheduleRow, Schedules};
 pub use secrets::{OpenSecret, SealError, SecretKeys, SecretRow, Secrets, SecretsError};
 pub use sweep::{RunRef, Sweep};
+pub use targets::{Added, MAX_TARGETS, NewTarget, TargetKind, TargetRow, Targets};
 pub use tokens::{NewToken, TokenRow, Tokens};
 pub use tool_sets::ToolSets;
 pub use triggers::{TriggerRow, Triggers};

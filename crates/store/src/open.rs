@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use sayso_driver::{
     Append, AppendError, Appended, Budget, ConversationNow, Conversations, Journal, KeyedMessage,
-    LoadError, Loaded,
+    LoadError, Loaded, Target,
 };
 use sayso_run::{ChildEnd, ConversationId, Namespace, PrincipalId, RunId, Said, Timestamp};
 use sqlx::migrate::{MigrateError, Migrator};
@@ -21,6 +21,7 @@ use crate::database::{Database, Kind, WriteTurn, on_both, write_on_both};
 use crate::error::{DatabaseError, Trouble};
 use crate::journal::{self, Writer};
 use crate::load::Loader;
+use crate::targets::KnownTargets;
 
 static POSTGRES: Migrator = sqlx::migrate!("migrations/postgres");
 static SQLITE: Migrator = sqlx::migrate!("migrations/sqlite");
@@ -165,6 +166,7 @@ pub(crate) struct Inner {
     pub(crate) config: StoreConfig,
     pub(crate) clock: Clock,
     pub(crate) caps: KnownCaps,
+    pub(crate) targets: KnownTargets,
     pub(crate) writer: Writer,
     loader: Loader,
     #[cfg(feature = "hooks")]
@@ -239,6 +241,7 @@ impl Store {
             config,
             clock,
             caps: KnownCaps::default(),
+            targets: KnownTargets::default(),
             writer,
             loader,
             #[cfg(feature = "hooks")]
@@ -327,6 +330,11 @@ impl Journal for Store {
     async fn budget(&self, namespace: &Namespace) -> Result<Option<Budget>, LoadError> {
         let standing = self.budgets().standing(namespace, self.now()).await;
         standing.map_err(|error| LoadError::Unavailable(error.to_string()))
+    }
+
+    async fn targets_of(&self, namespace: &Namespace) -> Result<Arc<[Target]>, LoadError> {
+        let takers = self.targets().takers(namespace).await;
+        takers.map_err(|error| LoadError::Unavailable(error.to_string()))
     }
 
     async fn ended_children(&self, parent: &RunId) -> Result<Vec<ChildEnd>, LoadError> {

@@ -28,7 +28,7 @@ impl ArgumentCheck {
     /// What is wrong, in words.
     pub fn check(&self, tool: &ToolDefinition, args: &str) -> Result<(), String> {
         let numbers = match tool.kind {
-            ToolKind::Mcp => Numbers::MustSurvive,
+            ToolKind::Mcp | ToolKind::Native => Numbers::MustSurvive,
             ToolKind::Builtin | ToolKind::Control | ToolKind::Agent => Numbers::AreKept,
         };
         let problems = match arguments::read(args, numbers) {

@@ -1,4 +1,4 @@
-//! Tools: MCP servers, built-ins, argument validation, limits and the one dispatcher.
+//! Tools: MCP servers, built-ins, code of this process, argument validation, limits and the one dispatcher.
 //!
 //! [`Toolbox`] is what an executor calls tools with; it implements [`sayso_driver::Tools`]:
 //!
@@ -24,6 +24,7 @@ mod cut;
 pub mod demo_shop;
 mod mcp;
 mod name;
+mod native;
 mod recent;
 mod schema;
 mod secrets;
@@ -34,6 +35,7 @@ mod toolbox;
 pub use artifact::MAX_ARTIFACT_BYTES;
 pub use check::ArgumentCheck;
 pub use mcp::IDEMPOTENCY_KEY_META;
+pub use native::{NativeCall, NativeHandler, NativeTool};
 pub use secrets::{KnownSecrets, NoSecrets, Secrets};
 pub use storage::{Artifacts, NewArtifact, StorageError, ToolSets};
 pub use toolbox::{Toolbox, ToolboxSettings};

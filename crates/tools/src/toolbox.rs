@@ -21,6 +21,7 @@ use crate::mcp::{
     CallFailure, ConnectError, Dispatch, Key, Lease, ListFailure, Listing, Pool, PoolLimits,
     ServerSpec,
 };
+use crate::native::{NativeTool, Natives};
 use crate::secrets::{Secrets, fill};
 use crate::sets::Sets;
 use crate::storage::{Artifacts, StorageError, ToolSets};
@@ -60,6 +61,7 @@ pub struct Toolbox {
     arguments: ArgumentCheck,
     artifacts: Arc<dyn Artifacts>,
     secrets: Arc<dyn Secrets>,
+    natives: Natives,
     calls: Semaphore,
 }
 
@@ -83,8 +85,22 @@ impl Toolbox {
             arguments: ArgumentCheck::default(),
             artifacts,
             secrets,
+            natives: Natives::default(),
             calls: Semaphore::new(settings.max_calls.clamp(1, Semaphore::MAX_PERMITS)),
         }
+    }
+
+    /// Gives an agent tools that are code of this process (S6.14). Those that are named like tools of
+    /// a server of its bundle stand for the whole server, which is not started or asked.
+    #[must_use]
+    pub fn with_native(mut self, agent: AgentName, tools: Vec<NativeTool>) -> Self {
+        self.natives.give(agent, tools);
+        self
+    }
+
+    /// Tells native calls of a run that it was cancelled; what they answer is still recorded.
+    pub fn cancel(&self, run: &RunId) {
+        self.natives.cancel(run);
     }
 
     /// Ends the servers that this run had for itself (`perRun: true`). Call it when the run has
@@ -257,7 +273,9 @@ impl Tools for Toolbox {
             passes: false,
         })?;
         let owner = (namespace, &agent, revision);
-        let each = revision.bundle.servers.iter().map(|(name, server)| {
+        let asked = revision.bundle.servers.iter();
+        let asked = asked.filter(|(name, _)| !self.natives.play(&agent, name));
+        let each = asked.map(|(name, server)| {
             let spec = ServerSpec { name, server };
             self.listed(
                 owner,
@@ -276,7 +294,8 @@ impl Tools for Toolbox {
             .into_iter()
             .map(|(_, listing)| listing)
             .collect();
-        let own = builtin::granted(&revision.bundle);
+        let mut own = builtin::granted(&revision.bundle);
+        own.extend(self.natives.of(&agent));
         let owner = (namespace.clone(), agent.clone(), revision.id.clone());
         self.sets.assemble(owner, own, listings).await
     }
@@ -308,6 +327,7 @@ impl Tools for Toolbox {
         let mut reply = match request.tool.kind {
             ToolKind::Mcp => self.call_mcp(revision, request, fence).await,
             ToolKind::Builtin => self.call_builtin(request, &fence).await,
+            ToolKind::Native => self.natives.call(request, &fence).await,
             ToolKind::Control => mismatch(&request, "it acts on nothing and is never sent"),
             ToolKind::Agent => mismatch(&request, "it becomes a run and is never sent"),
         };
@@ -393,14 +413,14 @@ fn unreachable(server: &str, why: &str) -> ToolReply {
     )
 }
 
-fn mismatch(request: &ToolRequest, why: &str) -> ToolReply {
+pub(crate) fn mismatch(request: &ToolRequest, why: &str) -> ToolReply {
     reply(
         ToolOutcome::Mismatch,
         format!("`{}` was not run: {why}", request.tool.registered),
     )
 }
 
-fn reply(outcome: ToolOutcome, content: impl Into<String>) -> ToolReply {
+pub(crate) fn reply(outcome: ToolOutcome, content: impl Into<String>) -> ToolReply {
     ToolReply {
         outcome,
         content: content.into(),

@@ -101,6 +101,12 @@ codes! {
     GROUP_NO_PRINCIPAL = "group.no_principal";
     /// The principal is not in the group.
     GROUP_NOT_MEMBER = "group.not_member";
+    /// The namespace has no such target.
+    TARGET_NOT_FOUND = "target.not_found";
+    /// The namespace has a target of this name.
+    TARGET_EXISTS = "target.exists";
+    /// The namespace has as many targets as it may have.
+    TARGET_TOO_MANY = "target.too_many";
     /// A decision by tool does not say what the person saw.
     APPROVAL_SEEN_MISSING = "approval.seen_missing";
     /// The namespace has no such agent.
@@ -183,6 +189,7 @@ mod tests {
             "role.",
             "secret.",
             "group.",
+            "target.",
             "task.",
             "policy.",
             "token.",

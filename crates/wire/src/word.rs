@@ -131,6 +131,15 @@ words! {
         Agent = "agent",
         Outside = "outside",
     }
+    TargetKind {
+        Webhook = "webhook",
+        Email = "email",
+        Slack = "slack",
+    }
+    TargetEvent {
+        Approvals = "approvals",
+        Failures = "failures",
+    }
     FeedbackSource {
         Approval = "approval",
         Person = "person",
@@ -255,6 +264,8 @@ mod tests {
             LogLevel "LOG_LEVEL_",
             AuditOutcome "AUDIT_OUTCOME_",
             Speaker "SPEAKER_",
+            TargetKind "TARGET_KIND_",
+            TargetEvent "TARGET_EVENT_",
             FeedbackSource "FEEDBACK_SOURCE_",
             OriginKind "ORIGIN_KIND_",
             BundleArea "BUNDLE_AREA_",

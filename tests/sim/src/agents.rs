@@ -31,7 +31,7 @@ permissions:
     - tool: "shop.refund"
       action: ask
       approvers: { group: till, count: 2, exclude: [writers] }
-      escalate: [{ after: 6s, to: { group: leads } }]
+      escalate: [{ after: 6s, to: { group: leads } }, { after: 9s, to: { target: oncall } }]
     - { tool: "start_agent", when: { args: { "/input": { equals: "1" } } }, action: allow }
   approvalTimeout: 25s
 "#;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use sayso_approval_hub::Ballots;
+use sayso_engine::Ballots;
 use sayso_run::{ApprovalId, Namespace, OpenVote, PrincipalId};
 
 use crate::world::World;

@@ -5,11 +5,11 @@ use sayso_driver::{
     Append, AppendError, Appended, Budget, ConversationNow, Conversations, KeyedMessage, LoadError,
     Loaded,
 };
+use sayso_engine::Watched;
 use sayso_run::{
     ChildEnd, ConversationId, Digest, Money, Namespace, PrincipalId, RunId, Said, Timestamp,
     WorkerId,
 };
-use sayso_scheduler::Watched;
 use sayso_store::simulated::{self, Away};
 use sayso_store::{RunRef, StoreConfig, Worker};
 

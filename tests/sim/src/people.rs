@@ -4,14 +4,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use sayso_approval_hub::{Asked, respond};
 use sayso_driver::WriteError;
+use sayso_engine::{Asked, Asker, NewRun, StartOrigin, admit, cancel, respond, retry};
 use sayso_rules::judge::START_AGENT;
 use sayso_run::{
     AgentName, Call, Decision, DecisionItem, Digest, Edit, HeldCall, IdempotencyKey, Namespace,
     PrincipalId, Quorum, Response, RunId, RunState, Status, Target, TaskId, Trust, Verdict,
 };
-use sayso_scheduler::{Asker, NewRun, StartOrigin, admit, cancel, retry};
 
 use crate::ballots::BallotBox;
 use crate::random::Random;

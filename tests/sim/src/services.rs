@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use sayso_driver::WriteError;
-use sayso_scheduler::{SchedulerConfig, Sweeper};
+use sayso_engine::{SweepConfig, Sweeper};
 use tokio::sync::oneshot;
 
 use crate::herald::Herald;
@@ -90,10 +90,10 @@ fn start(world: &Arc<World>, kind: Kind) -> Desk {
 }
 
 async fn sweep(world: Arc<World>, journal: Journal, herald: Arc<Herald>) {
-    let config = SchedulerConfig {
+    let config = SweepConfig {
         every: Duration::from_millis(600),
         reap_after: Duration::from_secs(12),
-        ..SchedulerConfig::default()
+        ..SweepConfig::default()
     };
     let began = world.kernel.now();
     let mut sweeper = Sweeper::new(&journal, &*herald, &world.key, &config);

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures::future::{Either, select};
 use sayso_driver::{DelegationLimits, Driven, Driver, Fence};
-use sayso_executor::{Entry, Holds, attend};
+use sayso_engine::{Entry, Holds, attend};
 use sayso_run::{RunId, WorkerId};
 use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;

@@ -46,11 +46,15 @@ const SCRIPTS: [(&str, &str); 3] = [
     ),
 ];
 
-/// The models of the load.
+/// The last turn again: a message, or a result that came while the model answered, is one more to be
+/// answered.
+const ONCE_MORE: &str = "\n  - text: done";
+
+/// The models of the load. Their scripts have a turn for each of a run's 20 cycles.
 pub(crate) fn options() -> Options {
     let scripts = SCRIPTS.iter();
     scripts.fold(Options::new(), |options, (name, script)| {
-        options.script(name, script)
+        options.script(name, &format!("{script}{}", ONCE_MORE.repeat(17)))
     })
 }
 

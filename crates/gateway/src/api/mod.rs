@@ -15,6 +15,7 @@ mod policy;
 mod roles;
 mod runs;
 mod secrets;
+mod targets;
 mod tokens;
 
 use std::pin::Pin;
@@ -37,6 +38,7 @@ use sayso_wire::v1::policy_service_server::PolicyServiceServer;
 use sayso_wire::v1::role_service_server::RoleServiceServer;
 use sayso_wire::v1::run_service_server::RunServiceServer;
 use sayso_wire::v1::secret_service_server::SecretServiceServer;
+use sayso_wire::v1::target_service_server::TargetServiceServer;
 use sayso_wire::v1::token_service_server::TokenServiceServer;
 use serde_json::Value;
 use tonic::Status;
@@ -46,7 +48,7 @@ use crate::Shared;
 use crate::auth::{Guarded, Reach, Session};
 
 /// The names of the services, as gRPC health knows them.
-pub(crate) const SERVICES: [&str; 14] = [
+pub(crate) const SERVICES: [&str; 15] = [
     "sayso.v1.RunService",
     "sayso.v1.ApprovalService",
     "sayso.v1.ConversationService",
@@ -56,6 +58,7 @@ pub(crate) const SERVICES: [&str; 14] = [
     "sayso.v1.PolicyService",
     "sayso.v1.SecretService",
     "sayso.v1.GroupService",
+    "sayso.v1.TargetService",
     "sayso.v1.FeedbackService",
     "sayso.v1.TokenService",
     "sayso.v1.AuditService",
@@ -97,6 +100,7 @@ pub(crate) fn routes(shared: &Arc<Shared>) -> Routes {
         .add_service(guarded!(PolicyServiceServer))
         .add_service(guarded!(SecretServiceServer))
         .add_service(guarded!(GroupServiceServer))
+        .add_service(guarded!(TargetServiceServer))
         .add_service(guarded!(FeedbackServiceServer))
         .add_service(guarded!(TokenServiceServer))
         .add_service(guarded!(AuditServiceServer))

@@ -15,7 +15,7 @@
 //! | read, validate, explain, test and replay bundles, roles, agents' logs, feedback, pauses, the budget | `read`, `approver`, `operator` | |
 //! | deploy; make, change, remove, attach and detach roles; pause, resume; set and remove the budget; import runs | `operator` | |
 //! | read and verify the audit log | `operator` | |
-//! | set, list and remove secrets | `operator` | |
+//! | set, list and remove secrets; add, list, try and remove targets | `operator` | |
 //! | tokens; change groups; encrypt secrets anew | `admin` | |
 //!
 //! `admin` includes all. `approver` and `operator` include reading, because nobody can decide or
@@ -164,6 +164,22 @@ pub const METHODS: &[Access] = &[
     needs(
         "/sayso.v1.SecretService/RotateSecretKey",
         Scopes::NONE,
+        Scopes::NONE,
+    ),
+    needs(
+        "/sayso.v1.TargetService/CreateTarget",
+        OPERATOR,
+        Scopes::NONE,
+    ),
+    needs(
+        "/sayso.v1.TargetService/ListTargets",
+        OPERATOR,
+        Scopes::NONE,
+    ),
+    needs("/sayso.v1.TargetService/TestTarget", OPERATOR, Scopes::NONE),
+    needs(
+        "/sayso.v1.TargetService/DeleteTarget",
+        OPERATOR,
         Scopes::NONE,
     ),
     needs("/sayso.v1.PolicyService/ExplainCall", READERS, Scopes::NONE),

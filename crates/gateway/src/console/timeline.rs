@@ -4,7 +4,9 @@
 use std::collections::HashMap;
 
 use maud::{Markup, html};
-use sayso_run::{ApprovalId, CallId, CompactionKind, DenyCause, EndedBy, RunId, Step, ToolOutcome};
+use sayso_run::{
+    ApprovalId, CallId, CompactionKind, DenyCause, EndedBy, EscalatedTo, RunId, Step, ToolOutcome,
+};
 use sayso_wire::v1;
 
 use super::text::{SHORT, cut, shown, time_of_day};
@@ -152,8 +154,14 @@ fn told(read: Step, step: &v1::RunStep, calls: &Calls) -> Entry {
             (who) " voted to approve " (tool(&it.call)) "; more are needed." (review(&it.approval))
         }),
         Step::Escalated(it) => Entry::of(html! {
-            "Nobody has decided " (tool(&it.call)) ": " strong { (shown(&it.group)) }
-            " may decide as well." (review(&it.approval))
+            "Nobody has decided " (tool(&it.call)) ": "
+            @match &it.to {
+                EscalatedTo::Group(group) => { strong { (shown(group)) } " may decide as well." }
+                EscalatedTo::Target(target) => {
+                    "the target " strong { (shown(target)) } " is reminded."
+                }
+            }
+            (review(&it.approval))
         }),
         Step::SummaryWritten(it) => {
             let sentence = html! {

@@ -13,7 +13,7 @@ fn s10_4_all_mistakes_are_reported_at_once() {
     fs::write(&bad_script, "turns: [{txt: hi}]").unwrap();
     let scripted = |script: Option<&str>| {
         let mut model = model(Provider::Scripted, "");
-        model.script = script.map(|name| folder.path().join(name));
+        model.script = script.map(|name| folder.path().join(name).into());
         model
     };
     let mut no_key = model(Provider::OpenAi, "");

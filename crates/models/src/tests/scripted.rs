@@ -42,7 +42,7 @@ impl Stage {
         fs::write(&path, text).unwrap();
         let mut model = model(Provider::Scripted, "");
         (model.base_url, model.api_key) = (None, None);
-        model.script = Some(path);
+        model.script = Some(path.into());
         model
     }
 

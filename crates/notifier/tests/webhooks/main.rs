@@ -9,4 +9,5 @@
 mod failing;
 mod restarting;
 mod signing;
+mod targets;
 mod world;

@@ -20,7 +20,7 @@ fn hmac(key: &[u8], message: &[u8]) -> Vec<u8> {
 }
 
 /// Verifies both signatures over the raw body, as a receiver would with the secret's text.
-fn verify(request: &Request, key: &[u8]) {
+pub(crate) fn verify(request: &Request, key: &[u8]) {
     let given = header(request, "x-sayso-signature").unwrap();
     let digits = given.strip_prefix("sha256=").unwrap();
     assert!(

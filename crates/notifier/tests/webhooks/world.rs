@@ -8,17 +8,18 @@ use std::time::Duration;
 use sayso_bus::Bus;
 use sayso_bus::local::{LocalBus, LocalConfig};
 use sayso_driver::{
-    Append, ApprovalRow, ApprovalStatus, DeliveryRow, Herald, Journal, LeaseChange, RunRow, Tree,
-    Written, run_row, start,
+    Append, ApprovalRow, ApprovalStatus, DeliveryRow, Herald, Journal, LeaseChange, Notice,
+    Recipient, RunRow, Takes, Tree, Written, run_row, start,
 };
 use sayso_notifier::{Notifier, NotifierConfig};
 use sayso_run::{
     ActionStatus, AgentName, ApprovalId, CallDigest, CallId, ChainKey, Digest, Namespace,
-    PrincipalId, RevisionId, RunId, Source, Start, TaskId, Timestamp, TriggerReceived, Trust,
+    PrincipalId, RevisionId, RunId, Source, Start, Status, TaskId, Timestamp, TriggerReceived,
+    Trust,
 };
 use sayso_service::config::{Secret, SecretSource};
 use sayso_store::testing::TestDatabase;
-use sayso_store::{Kind, LogEntry, PageRequest, Store};
+use sayso_store::{Added, Kind, LogEntry, NewTarget, PageRequest, Store, TargetKind};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -102,19 +103,91 @@ impl World {
     pub(crate) async fn hold(&self, run: &RunId, position: usize, to: &Target) -> ApprovalId {
         let now = self.store.sync_clock().await.unwrap();
         let row = approval(run, position, &to.args, now, now.plus(to.expires_in));
-        let delivery = DeliveryRow {
-            id: format!("{}:notify", row.approval),
-            namespace: shop(),
-            agent: desk(),
-            run: run.clone(),
-            approval: row.approval.clone(),
+        let id = row.approval.clone();
+        let notice = Notice::Pending(id.clone());
+        let recipient = Recipient::Bundle {
             url: to.url.clone(),
             secret: to.secret.clone(),
-            due_at: now,
         };
-        let id = row.approval.clone();
+        let delivery = due(run, format!("{id}:notify"), notice, recipient, now);
         self.append(run, vec![row], vec![delivery]).await;
         id
+    }
+
+    /// A new run with one held call, of which these targets are told.
+    pub(crate) async fn held_for(&self, targets: &[&str]) -> ApprovalId {
+        let run = self.run().await;
+        let now = self.store.sync_clock().await.unwrap();
+        let args = r#"{"order_id":"A-17"}"#;
+        let row = approval(&run, 1, args, now, now.plus(Duration::from_secs(3600)));
+        let id = row.approval.clone();
+        let told = targets.iter().map(|target| {
+            let to = Recipient::Target((*target).into());
+            due(
+                &run,
+                format!("{id}:target:{target}"),
+                Notice::Pending(id.clone()),
+                to,
+                now,
+            )
+        });
+        self.append(&run, vec![row], told.collect()).await;
+        id
+    }
+
+    /// Reminds a target of an approval.
+    pub(crate) async fn remind(&self, approval: &ApprovalId, target: &str) {
+        let found = self.store.approvals().get(&shop(), approval).await.unwrap();
+        let run = found.unwrap().run;
+        let now = self.store.sync_clock().await.unwrap();
+        let (id, to) = (
+            format!("{approval}:escalated:9"),
+            Recipient::Target(target.into()),
+        );
+        let notice = Notice::Escalated(approval.clone());
+        self.append(&run, Vec::new(), vec![due(&run, id, notice, to, now)])
+            .await;
+    }
+
+    /// A run that has failed, of which a target is told.
+    pub(crate) async fn failed(&self, target: &str) -> RunId {
+        let run = self.run().await;
+        let now = self.store.sync_clock().await.unwrap();
+        let (id, to) = (
+            format!("{run}:failed:2:{target}"),
+            Recipient::Target(target.into()),
+        );
+        let mut append = self.append_of(&run).await;
+        append.row.status = Status::Failed;
+        append.row.error_code = Some("run.no_role".into());
+        append.row.error_message = Some("The agent has no role.".into());
+        append.row.ended_at = Some(now);
+        append.deliveries = vec![due(&run, id, Notice::Failed, to, now)];
+        self.store.append(append).await.unwrap();
+        run
+    }
+
+    /// Starts a failed run again, as a retry does.
+    pub(crate) async fn retried(&self, run: &RunId) {
+        let append = self.append_of(run).await;
+        self.store.append(append).await.unwrap();
+    }
+
+    /// Adds a target.
+    pub(crate) async fn target(&self, name: &str, kind: TargetKind, address: &str) {
+        let target = NewTarget {
+            name: name.into(),
+            kind,
+            address: address.into(),
+            secret: (kind == TargetKind::Webhook).then(|| "HOOK".into()),
+            takes: Takes {
+                approvals: true,
+                failures: true,
+            },
+        };
+        let by = PrincipalId::new("ann").unwrap();
+        let added = self.store.targets().add(&shop(), &target, &by).await;
+        assert_eq!(added.unwrap(), Added::Added);
     }
 
     /// A new run with one held call.
@@ -133,8 +206,17 @@ impl World {
     }
 
     async fn append(&self, run: &RunId, approvals: Vec<ApprovalRow>, deliveries: Vec<DeliveryRow>) {
-        let loaded = self.store.load(run).await.unwrap().unwrap();
         let append = Append {
+            approvals,
+            deliveries,
+            ..self.append_of(run).await
+        };
+        self.store.append(append).await.unwrap();
+    }
+
+    async fn append_of(&self, run: &RunId) -> Append {
+        let loaded = self.store.load(run).await.unwrap().unwrap();
+        Append {
             run: run.clone(),
             expected: loaded.state.seq(),
             steps: Vec::new(),
@@ -143,9 +225,9 @@ impl World {
             not_after: None,
             row: run_row(&loaded.state),
             actions: Vec::new(),
-            approvals,
+            approvals: Vec::new(),
             feedback: Vec::new(),
-            deliveries,
+            deliveries: Vec::new(),
             usage: Vec::new(),
             published: None,
             tree: Tree::default(),
@@ -155,8 +237,7 @@ impl World {
             tick: None,
             id: Uuid::now_v7(),
             again: false,
-        };
-        self.store.append(append).await.unwrap();
+        }
     }
 
     /// Lets time pass on the database's clock.
@@ -356,6 +437,18 @@ pub(crate) fn shop() -> Namespace {
 
 pub(crate) fn desk() -> AgentName {
     AgentName::new("desk").unwrap()
+}
+
+fn due(run: &RunId, id: String, notice: Notice, to: Recipient, due_at: Timestamp) -> DeliveryRow {
+    DeliveryRow {
+        id,
+        namespace: shop(),
+        agent: desk(),
+        run: run.clone(),
+        notice,
+        to,
+        due_at,
+    }
 }
 
 fn approval(

@@ -13,10 +13,10 @@ use super::{canonical, text};
 /// The most approvals that a rule can ask for.
 const MAX_COUNT: u32 = 16;
 
-/// How often the circle can be widened.
+/// How often an approval can be escalated.
 const MAX_ESCALATIONS: usize = 8;
 
-const GROUP: &str = "a name of 1 to 63 characters of a-z, 0-9 and `-`";
+const NAME: &str = "a name of 1 to 63 characters of a-z, 0-9 and `-`";
 
 /// Who may approve, and how many it takes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -57,7 +57,7 @@ impl Excluded {
     }
 }
 
-/// When nobody has decided for a while: who may decide as well.
+/// When nobody has decided for a while: who may decide as well, or which target is reminded.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Escalation {
@@ -70,15 +70,17 @@ pub struct Escalation {
 
 /// Whom an escalation goes to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
-pub struct EscalationTo {
+#[serde(rename_all = "lowercase")]
+pub enum EscalationTo {
     /// The group whose members may decide from then on, beside those who may already.
-    pub group: String,
+    Group(String),
+    /// The target of the namespace that is reminded. Who may decide stays.
+    Target(String),
 }
 
 pub(super) fn approvers(report: &mut Report, at: &At<'_>) -> Option<Approvers> {
     let mut fields = at.fields(report)?;
-    let group = fields.take("group").and_then(|at| group(report, &at));
+    let group = fields.take("group").and_then(|at| named(report, &at));
     let count = fields.take("count").and_then(|at| count(report, &at));
     let exclude = fields.take("exclude").and_then(|at| {
         let words = Excluded::ALL.map(|excluded| (excluded.as_str(), excluded));
@@ -96,8 +98,8 @@ pub(super) fn approvers(report: &mut Report, at: &At<'_>) -> Option<Approvers> {
     })
 }
 
-fn group(report: &mut Report, at: &At<'_>) -> Option<String> {
-    at.text_like(report, "bundle.bad_name", text::is_agent_name, GROUP)
+fn named(report: &mut Report, at: &At<'_>) -> Option<String> {
+    at.text_like(report, "bundle.bad_name", text::is_agent_name, NAME)
 }
 
 fn count(report: &mut Report, at: &At<'_>) -> Option<u32> {
@@ -137,15 +139,17 @@ fn escalation(report: &mut Report, at: &At<'_>) -> Option<Escalation> {
         .and_then(|at| at.parsed(report, "bundle.bad_duration", text::duration));
     let to = fields.require(report, "to").and_then(|at| {
         let mut fields = at.fields(report)?;
-        if fields.has("target") {
-            fields.refuse(report, &["target"]);
-            return None;
-        }
-        let group = fields
-            .require(report, "group")
-            .and_then(|at| group(report, &at));
+        let to = if fields.has("target") {
+            let target = fields.take("target").and_then(|at| named(report, &at));
+            target.map(EscalationTo::Target)
+        } else {
+            let group = fields
+                .require(report, "group")
+                .and_then(|at| named(report, &at));
+            group.map(EscalationTo::Group)
+        };
         fields.finish(report);
-        Some(EscalationTo { group: group? })
+        to
     });
     fields.finish(report);
     Some(Escalation {

@@ -38,9 +38,9 @@ pub(super) fn permissions(report: &mut Report, at: &At<'_>) -> Option<Permission
     fields.finish(report);
     let waits = approval_timeout.unwrap_or(DEFAULT_APPROVAL_TIMEOUT);
     for (index, rule) in rules.iter().flatten().enumerate() {
-        if rule.escalate.iter().any(|step| step.after >= waits) {
+        if rule.escalate.iter().any(|step| step.after > waits) {
             let path = format!("{}.rules[{index}].escalate", at.path);
-            let message = "an escalation comes before the approval's timeout, or never";
+            let message = "an escalation after the approval's timeout never comes";
             report.add("bundle.bad_duration", &path, message);
         }
     }

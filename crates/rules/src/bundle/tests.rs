@@ -204,12 +204,6 @@ fn what_is_not_done_is_refused_by_its_key_never_ignored() {
             "{lines}"
         );
     }
-    let target =
-        "permissions: {rules: [{tool: x, action: ask, escalate: [{after: 1m, to: {target: x}}]}]}";
-    assert_eq!(
-        mistake(target),
-        "bundle.unsupported permissions.rules[0].escalate[0].to.target"
-    );
 }
 
 /// S6.12: who decides is checked like all else, and stands in the canonical form only where it is said.
@@ -234,8 +228,20 @@ fn s6_12_who_decides_is_read_and_checked() {
             "bundle.unknown_value permissions.rules[0].approvers.exclude[0]",
         ),
         (
-            "escalate: [{after: 1h, to: {group: leads}}]",
+            "escalate: [{after: 61m, to: {group: leads}}]",
             "bundle.bad_duration permissions.rules[0].escalate",
+        ),
+        (
+            "escalate: [{after: 1m, to: {}}]",
+            "bundle.missing_field permissions.rules[0].escalate[0].to",
+        ),
+        (
+            "escalate: [{after: 1m, to: {target: A}}]",
+            "bundle.bad_name permissions.rules[0].escalate[0].to.target",
+        ),
+        (
+            "escalate: [{after: 1m, to: {target: a, group: b}}]",
+            "bundle.unknown_field permissions.rules[0].escalate[0].to.group",
         ),
     ] {
         assert_eq!(mistake(&rule(more)), mistaken, "{more}");
@@ -248,12 +254,12 @@ fn s6_12_who_decides_is_read_and_checked() {
     let parsed = Bundle::parse(&format!(
         "name: a\n{}",
         rule(
-            "approvers: {group: finance, count: 2, exclude: [writers, author]}, escalate: [{after: 20m, to: {group: b}}, {after: 10m, to: {group: a}}]"
+            "approvers: {group: finance, count: 2, exclude: [writers, author]}, escalate: [{after: 20m, to: {target: b}}, {after: 10m, to: {group: a}}]"
         )
     ));
     let text = parsed.unwrap().to_canonical_json();
     assert!(
-        text.contains(r#""approvers":{"group":"finance","count":2,"exclude":["author","writers"]},"escalate":[{"after":"10m","to":{"group":"a"}},{"after":"20m","to":{"group":"b"}}]"#),
+        text.contains(r#""approvers":{"group":"finance","count":2,"exclude":["author","writers"]},"escalate":[{"after":"10m","to":{"group":"a"}},{"after":"20m","to":{"target":"b"}}]"#),
         "{text}"
     );
 }

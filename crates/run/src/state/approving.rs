@@ -35,7 +35,7 @@ impl RunState {
             seq,
             origins: step.origins.clone(),
             quorum: step.quorum.clone(),
-            widened: Vec::new(),
+            escalated: Vec::new(),
             votes: Vec::new(),
             outcome: None,
         });
@@ -66,7 +66,7 @@ impl RunState {
         let approval = call.approval.as_mut().ok_or("an edit of no approval")?;
         if approval.quorum != step.quorum {
             approval.quorum = step.quorum.clone();
-            approval.widened.clear();
+            approval.escalated.clear();
         }
         approval.votes.clear();
         approval.seq = seq;
@@ -101,8 +101,8 @@ impl RunState {
 
     pub(super) fn escalated(&mut self, step: &Escalated) -> Result<(), String> {
         let call = self.call_in(&step.call, |phase| matches!(phase, Phase::Held))?;
-        let approval = call.approval.as_mut().ok_or("no approval was widened")?;
-        approval.widened.push(step.group.clone());
+        let approval = call.approval.as_mut().ok_or("no approval was escalated")?;
+        approval.escalated.push(step.to.clone());
         Ok(())
     }
 

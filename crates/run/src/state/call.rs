@@ -3,7 +3,7 @@ use serde::{Deserialize, Serialize};
 use crate::digest::{CallDigest, Digest, Fingerprint};
 use crate::id::{ApprovalId, CallId, PrincipalId, RunId, WorkerId};
 use crate::origin::ArgumentOrigin;
-use crate::quorum::{CastVote, Quorum};
+use crate::quorum::{CastVote, EscalatedTo, Quorum};
 use crate::step::{DenyCause, ToolOutcome, Trust};
 use crate::time::Timestamp;
 
@@ -112,8 +112,8 @@ pub struct HeldCall {
     pub origins: Vec<ArgumentOrigin>,
     /// What it takes to approve it.
     pub quorum: Quorum,
-    /// Groups that may decide as well by now.
-    pub widened: Vec<String>,
+    /// Whom it was escalated to by now, in the order of `quorum.escalate`.
+    pub escalated: Vec<EscalatedTo>,
     /// Approvals that were cast and do not decide it yet, in their order.
     pub votes: Vec<CastVote>,
     /// How it was decided or closed, once it was.
@@ -121,10 +121,18 @@ pub struct HeldCall {
 }
 
 impl HeldCall {
-    /// When the next group is let in, if there is one more.
+    /// When it is escalated next, if it is once more.
     pub fn escalates_at(&self) -> Option<Timestamp> {
-        let next = self.quorum.escalate.get(self.widened.len())?;
+        let next = self.quorum.escalate.get(self.escalated.len())?;
         Some(self.requested_at.plus_micros(next.after_micros))
+    }
+
+    /// Groups that may decide as well by now.
+    pub fn widened(&self) -> impl Iterator<Item = &String> {
+        self.escalated.iter().filter_map(|to| match to {
+            EscalatedTo::Group(group) => Some(group),
+            EscalatedTo::Target(_) => None,
+        })
     }
 }
 

@@ -6,7 +6,7 @@ use crate::digest::{CallDigest, Digest};
 use crate::id::{ApprovalId, CallId};
 use crate::money::Money;
 use crate::origin::ArgumentOrigin;
-use crate::quorum::{OpenVote, Quorum};
+use crate::quorum::{EscalatedTo, OpenVote, Quorum};
 use crate::step::Usage;
 use crate::time::Timestamp;
 
@@ -73,15 +73,16 @@ pub struct ToolEdited {
     pub origins: Vec<ArgumentOrigin>,
 }
 
-/// Nobody has decided for a while: another group may decide as well.
+/// Nobody has decided for a while: another group may decide as well, or a target is reminded.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Escalated {
     /// The call.
     pub call: CallId,
     /// Its approval.
     pub approval: ApprovalId,
-    /// The group.
-    pub group: String,
+    /// Whom it goes to.
+    #[serde(flatten)]
+    pub to: EscalatedTo,
 }
 
 /// A model has put a held call into one sentence for the reviewer (S6.2). It stands beside the call and

@@ -24,6 +24,7 @@ mod run;
 mod runs;
 mod schema;
 mod secrets;
+mod targets;
 mod tokens;
 mod watch;
 
@@ -84,6 +85,7 @@ pub(crate) async fn run(cli: Cli, output: Output) -> Result<Exit, Failure> {
         Command::Group(command) => groups::run(&context, command).await,
         Command::Feedback(command) => feedback::run(&context, command).await,
         Command::Secret(command) => secrets::run(&context, command).await,
+        Command::Target(command) => targets::run(&context, command).await,
         Command::Pause(args) => pause::pause(&context, args).await,
         Command::Resume(args) => pause::resume(&context, args).await,
         Command::Role(command) => roles::run(&context, command).await,

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use sayso_run::{
-    AssistantMessage, CallId, Compaction, Completion, Failed, Step, ToolBlocked, ToolDenied,
-    ToolOutcome, ToolResult, ToolStarted, TriggerReceived,
+    AssistantMessage, CallId, Compaction, Completion, EscalatedTo, Failed, Step, ToolBlocked,
+    ToolDenied, ToolOutcome, ToolResult, ToolStarted, TriggerReceived,
 };
 use sayso_sdk::v1;
 
@@ -101,14 +101,19 @@ impl Teller {
                     self.call(&vote.call)
                 ),
             ),
-            Step::Escalated(escalated) => said(
-                Some(Tone::Waits),
-                format!(
-                    "nobody has decided {}: {} may decide as well",
-                    self.call(&escalated.call),
-                    visible::line(&escalated.group)
-                ),
-            ),
+            Step::Escalated(escalated) => said(Some(Tone::Waits), {
+                let call = self.call(&escalated.call);
+                match &escalated.to {
+                    EscalatedTo::Group(group) => format!(
+                        "nobody has decided {call}: {} may decide as well",
+                        visible::line(group)
+                    ),
+                    EscalatedTo::Target(target) => format!(
+                        "nobody has decided {call}: the target {} is reminded",
+                        visible::line(target)
+                    ),
+                }
+            }),
             Step::SummaryWritten(written) => said(
                 None,
                 format!(

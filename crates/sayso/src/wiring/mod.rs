@@ -4,7 +4,6 @@ mod adapters;
 mod models;
 mod secrets;
 mod services;
-mod storage;
 pub(crate) mod tokens;
 
 pub(crate) use adapters::{Adapters, chain_key, chain_keys, database_url, nats};

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, anyhow};
-use sayso_models::{ModelConfig, ModelsConfig, Provider, Registry, Secret};
+use sayso_models::{ModelConfig, ModelsConfig, Provider, Registry, ScriptSource, Secret};
 use sayso_service::config::{self, Config};
 
 /// The models and tiers of the configuration, with their keys resolved.
@@ -35,7 +35,7 @@ fn model_config(name: &str, model: &config::Model) -> anyhow::Result<ModelConfig
         api_key: api_key.map(|key| Secret::new(key.expose())),
         max_tokens: model.max_tokens,
         context: model.context,
-        script: model.script.clone(),
+        script: model.script.clone().map(ScriptSource::File),
         price: model.price,
     })
 }

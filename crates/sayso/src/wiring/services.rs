@@ -6,19 +6,19 @@ use std::sync::Arc;
 use anyhow::Context;
 use sayso_approval_hub::ApprovalHub;
 use sayso_driver::DelegationLimits;
-use sayso_executor::{Executor, ExecutorConfig, Parts};
+use sayso_engine::{SweepConfig, ToolStorage, WorkersConfig};
+use sayso_executor::{Executor, Parts};
 use sayso_gateway::{Gateway, GatewayConfig, GatewayParts};
 use sayso_models::Registry;
 use sayso_notifier::{Notifier, NotifierConfig};
 use sayso_policy::Policy;
-use sayso_scheduler::{Scheduler, SchedulerConfig};
+use sayso_scheduler::Scheduler;
 use sayso_service::config::Config;
 use sayso_service::internal::SignInternal;
 use sayso_service::peer::Peer;
 use sayso_tools::{Toolbox, ToolboxSettings};
 
 use super::secrets::{SecretStorage, secret_keys};
-use super::storage::ToolStorage;
 use super::{Adapters, chain_keys, models};
 
 /// Clients of the services that others call.
@@ -27,6 +27,7 @@ pub(crate) struct Peers {
     pub(crate) scheduler: Peer,
     pub(crate) hub: Peer,
     pub(crate) policy: Peer,
+    pub(crate) notifier: Peer,
 }
 
 impl Peers {
@@ -37,7 +38,8 @@ impl Peers {
         Self {
             scheduler: Peer::remote(&services.scheduler.connect, signer.clone()),
             hub: Peer::remote(&services.approval_hub.connect, signer.clone()),
-            policy: Peer::remote(&services.policy.connect, signer),
+            policy: Peer::remote(&services.policy.connect, signer.clone()),
+            notifier: Peer::remote(&services.notifier.connect, signer),
         }
     }
 }
@@ -58,6 +60,7 @@ impl Services {
             scheduler: peers.scheduler,
             hub: peers.hub,
             policy: peers.policy,
+            notifier: peers.notifier,
             keys: chain_keys(&adapters.chain_key),
             key: adapters.chain_key,
             config: GatewayConfig {
@@ -94,7 +97,7 @@ impl Services {
             chain_key,
             ..
         } = self.adapters.clone();
-        Scheduler::build(store, bus, herald, chain_key, SchedulerConfig::default())
+        Scheduler::build(store, bus, herald, chain_key, SweepConfig::default())
     }
 
     pub(crate) fn hub(&self, policy: Peer) -> ApprovalHub {
@@ -114,10 +117,12 @@ impl Services {
 
     pub(crate) fn notifier(&self, public: SocketAddr) -> anyhow::Result<Notifier> {
         let Adapters { store, bus, .. } = self.adapters.clone();
+        let told = self.config.http.public_url.clone();
         let config = NotifierConfig {
             secret_keys: secret_keys(&self.config),
+            smtp: self.config.smtp.clone(),
             ..NotifierConfig::new(
-                format!("http://{public}"),
+                told.unwrap_or_else(|| format!("http://{public}")),
                 self.config.notify.secrets.clone(),
             )
         };
@@ -161,7 +166,7 @@ impl Services {
             models: Arc::new(models::registry(&self.config)?),
             tools,
             key: chain_key,
-            config: ExecutorConfig {
+            config: WorkersConfig {
                 name: self.executor_name(),
                 concurrency,
                 delegation: DelegationLimits {

@@ -16,6 +16,7 @@
 
 mod check;
 mod layers;
+mod mail;
 mod read;
 mod secret;
 mod section;
@@ -27,11 +28,12 @@ mod tests;
 
 use std::path::Path;
 
+pub use mail::MailAddress;
 pub use secret::{Key, KeyFileError, Secret, SecretError, SecretSource};
 pub use section::{ConfigErrors, ConfigProblem};
 pub use shape::{
     Chain, Cluster, Config, Database, Endpoints, Executor, Http, Limits, LogFormat, Mcp, Model,
-    Nats, NatsLogin, Need, Notify, Provider, Secrets, Services, Telemetry,
+    Nats, NatsLogin, Need, Notify, Provider, Secrets, Services, Smtp, SmtpSecurity, Telemetry,
 };
 pub use values::{Address, ByteSize, HostName, Origin};
 

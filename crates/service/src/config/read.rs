@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use super::check;
 use super::layers::{self, Layers};
+use super::mail;
 use super::secret::{Key, Secret, SecretSource};
 use super::section::{self, ConfigErrors, Given, Section, Setting};
 use super::shape::{
@@ -54,7 +55,9 @@ pub(super) fn config(layers: Layers<'_>) -> Result<Config, ConfigErrors> {
         notify: top.section("notify", |s| Notify {
             secrets: s.entries::<SecretSource>("secrets").into_iter().collect(),
         }),
+        smtp: top.section("smtp", mail::smtp),
         http: top.section("http", |s| Http {
+            public_url: s.optional::<PublicUrl>("public_url").map(|url| url.0),
             allowed_origins: s.optional("allowed_origins").unwrap_or_default(),
         }),
         mcp: top.section("mcp", |s| Mcp {
@@ -307,6 +310,28 @@ impl Setting for BaseUrl {
 
     fn placeholder() -> BaseUrl {
         BaseUrl(String::new())
+    }
+}
+
+/// Where people reach the pages.
+struct PublicUrl(String);
+
+impl Setting for PublicUrl {
+    fn parse(given: &Given<'_>) -> Result<PublicUrl, String> {
+        const WANTED: &str = "a URL such as https://sayso.example.org";
+        let text = given.text(WANTED)?.trim();
+        let uri: Option<http::Uri> = text.parse().ok();
+        let fits = uri.is_some_and(|uri| {
+            matches!(uri.scheme_str(), Some("http" | "https")) && uri.query().is_none()
+        });
+        if !fits {
+            return Err(format!("must be {WANTED}, found {text:?}"));
+        }
+        Ok(PublicUrl(text.trim_end_matches('/').to_owned()))
+    }
+
+    fn placeholder() -> PublicUrl {
+        PublicUrl(String::new())
     }
 }
 

@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::mail::MailAddress;
 use super::secret::{Key, Secret, SecretSource};
 use super::section::ConfigErrors;
 use super::values::{Address, ByteSize, HostName, Origin};
@@ -34,6 +35,8 @@ pub struct Config {
     pub tiers: BTreeMap<String, Vec<String>>,
     /// What the notifier needs.
     pub notify: Notify,
+    /// The mail server; none if no e-mail is sent.
+    pub smtp: Option<Smtp>,
     /// The API over HTTP.
     pub http: Http,
     /// The gateway as an MCP server.
@@ -243,9 +246,48 @@ pub struct Notify {
     pub secrets: BTreeMap<String, SecretSource>,
 }
 
+/// The mail server that e-mail goes out through.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Smtp {
+    /// Its host.
+    pub host: String,
+    /// Its port.
+    pub port: u16,
+    /// How the connection is kept from others.
+    pub security: SmtpSecurity,
+    /// The name and the password to log in with.
+    pub login: Option<(String, SecretSource)>,
+    /// The sender.
+    pub from: MailAddress,
+}
+
+/// How a connection to a mail server is kept from others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SmtpSecurity {
+    /// TLS from the first byte.
+    Tls,
+    /// TLS after the greeting, or nothing is sent.
+    StartTls,
+    /// In the clear.
+    None,
+}
+
+impl SmtpSecurity {
+    /// The port that servers listen on for it.
+    pub const fn port(self) -> u16 {
+        match self {
+            SmtpSecurity::Tls => 465,
+            SmtpSecurity::StartTls => 587,
+            SmtpSecurity::None => 25,
+        }
+    }
+}
+
 /// The API over HTTP.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Http {
+    /// Where people reach the pages, without a slash at its end; none if nobody said.
+    pub public_url: Option<String>,
     /// Whose pages may call it from a browser.
     pub allowed_origins: Vec<Origin>,
 }

@@ -1,6 +1,8 @@
 use sayso_driver::{Append, AppendError, LeaseChange, Written};
 use sayso_run::{Step, TriggerReceived};
 
+use super::recipient::recipient;
+
 /// Refuses what no database should be asked to store: text with a NUL, and appends that contradict
 /// themselves.
 pub(super) fn check(append: &Append) -> Result<(), AppendError> {
@@ -120,9 +122,11 @@ fn field_with_nul(append: &Append) -> Option<&'static str> {
         .iter()
         .map(|message| ("a message", Some(message.said.text.as_str())));
     let deliveries = append.deliveries.iter().flat_map(|delivery| {
+        let to = recipient(&delivery.to);
         [
-            ("a URL", Some(delivery.url.as_str())),
-            ("a secret's name", delivery.secret.as_deref()),
+            ("a URL", to.url),
+            ("a secret's name", to.secret),
+            ("a target's name", to.target),
             ("a delivery's id", Some(delivery.id.as_str())),
         ]
     });

@@ -26,6 +26,7 @@ mod check;
 mod deciders;
 pub(crate) mod lease;
 mod postgres;
+mod recipient;
 mod settle;
 mod sqlite;
 pub(crate) mod verdict;

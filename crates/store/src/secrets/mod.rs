@@ -201,7 +201,8 @@ impl Secrets<'_> {
             .collect()
     }
 
-    /// The value that an agent has under a name: its own, else its namespace's.
+    /// The value that an agent has under a name: its own, else its namespace's. Without an agent, the
+    /// namespace's alone.
     ///
     /// # Errors
     ///
@@ -210,7 +211,7 @@ impl Secrets<'_> {
         &self,
         keys: Option<&SecretKeys>,
         namespace: &Namespace,
-        agent: &AgentName,
+        agent: Option<&AgentName>,
         name: &str,
     ) -> Result<Option<String>, SecretsError> {
         refuse_nul(&[("name", name)])?;
@@ -222,7 +223,7 @@ impl Secrets<'_> {
             sqlx::query_as(sqlx::AssertSqlSafe(sql))
                 .bind(namespace.as_str())
                 .bind(name)
-                .bind(agent.as_str())
+                .bind(agent.map_or("", AgentName::as_str))
                 .fetch_optional(pool)
                 .await
         })?;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sayso_driver::{AppendError, DeliveryRow, Journal, LeaseChange, LoadError};
+use sayso_driver::{AppendError, DeliveryRow, Journal, LeaseChange, LoadError, Notice, Recipient};
 use sayso_run::{ActionStatus, Namespace, RunId, Status};
 use sayso_store::testing::TestDatabase;
 
@@ -99,9 +99,11 @@ async fn everything_of_an_append_is_stored_or_nothing(db: &impl Subject) {
         namespace: namespace(),
         agent: run.row.agent.clone(),
         run: run.run().clone(),
-        approval: append.approvals[0].approval.clone(),
-        url: "https://hooks.example/approvals".into(),
-        secret: Some("HOOK".into()),
+        notice: Notice::Pending(append.approvals[0].approval.clone()),
+        to: Recipient::Bundle {
+            url: "https://hooks.example/approvals".into(),
+            secret: Some("HOOK".into()),
+        },
         due_at: now.plus_micros(-1_000_000),
     }];
 

@@ -27,6 +27,7 @@ mod marks;
 mod repositories;
 mod secrets;
 mod spending;
+mod targets;
 mod ticks;
 mod unclear;
 mod views;

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use sayso_driver::{
-    ApprovalStatus, DeliveryRow, Journal, ToolDefinition, ToolHints, ToolKind, ToolSet,
+    ApprovalStatus, DeliveryRow, Journal, Notice, Recipient, ToolDefinition, ToolHints, ToolKind,
+    ToolSet,
 };
 use sayso_run::{AgentName, Digest, Namespace, RevisionId, Trust};
 use sayso_store::testing::TestDatabase;
@@ -390,9 +391,11 @@ async fn with_deliveries(store: &Store, name: &str, ids: &[&str]) -> Timeline {
             namespace: namespace(),
             agent: run.row.agent.clone(),
             run: run.run().clone(),
-            approval: approval.approval.clone(),
-            url: "https://hooks.example/approvals".into(),
-            secret: None,
+            notice: Notice::Pending(approval.approval.clone()),
+            to: Recipient::Bundle {
+                url: "https://hooks.example/approvals".into(),
+                secret: None,
+            },
             due_at: now.plus_micros(-1_000_000),
         })
         .collect();

@@ -45,7 +45,10 @@ async fn s3_10_an_agents_own_secret_counts_first(db: &TestDatabase) {
     );
 
     let find = async |agent: &AgentName, name: &str| {
-        secrets.find(Some(&keys), &ns, agent, name).await.unwrap()
+        secrets
+            .find(Some(&keys), &ns, Some(agent), name)
+            .await
+            .unwrap()
     };
     assert_eq!(find(&desk, "K").await.as_deref(), Some("desks again"));
     assert_eq!(find(&till, "K").await.as_deref(), Some("shared"));
@@ -53,7 +56,7 @@ async fn s3_10_an_agents_own_secret_counts_first(db: &TestDatabase) {
     let elsewhere = Namespace::new("elsewhere").unwrap();
     assert_eq!(
         secrets
-            .find(Some(&keys), &elsewhere, &desk, "K")
+            .find(Some(&keys), &elsewhere, Some(&desk), "K")
             .await
             .unwrap(),
         None
@@ -92,7 +95,10 @@ async fn s3_10_secrets_are_sealed_anew_under_another_key(db: &TestDatabase) {
         .unwrap();
     let new = SecretKeys::new(&[2; 32], &[]);
     let desk = agent("desk");
-    let unknown = secrets.find(Some(&new), &ns, &desk, "A").await.unwrap_err();
+    let unknown = secrets
+        .find(Some(&new), &ns, Some(&desk), "A")
+        .await
+        .unwrap_err();
     assert!(matches!(
         unknown,
         SecretsError::Seal {
@@ -106,7 +112,10 @@ async fn s3_10_secrets_are_sealed_anew_under_another_key(db: &TestDatabase) {
     assert_eq!(secrets.seal_anew(&both).await.unwrap(), (0, 2));
 
     for (name, value) in [("A", "value-a"), ("B", "value-b")] {
-        let found = secrets.find(Some(&new), &ns, &desk, name).await.unwrap();
+        let found = secrets
+            .find(Some(&new), &ns, Some(&desk), name)
+            .await
+            .unwrap();
         assert_eq!(found.as_deref(), Some(value));
     }
 }

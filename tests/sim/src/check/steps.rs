@@ -308,7 +308,7 @@ fn about(step: &Step) -> String {
         Step::ToolBlocked(step) => step.call.to_string(),
         Step::ToolEdited(step) => format!("{} {}", step.call, step.args),
         Step::VoteCast(step) => step.call.to_string(),
-        Step::Escalated(step) => format!("{} to {}", step.call, step.group),
+        Step::Escalated(step) => format!("{} to {:?}", step.call, step.to),
         Step::SummaryWritten(step) => step.call.to_string(),
         Step::ToolApproved(step) => step.call.to_string(),
         Step::ToolDenied(step) => format!("{} ({})", step.call, step.cause.as_str()),

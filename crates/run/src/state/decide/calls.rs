@@ -289,20 +289,24 @@ impl RunState {
         }
     }
 
-    /// The groups that are let in by now and were not before (S6.12).
-    fn widened(&self, now: Timestamp) -> impl Iterator<Item = (Actor, Step)> {
+    /// The escalations that are due by now and were not before (S6.12).
+    fn escalations(&self, now: Timestamp) -> impl Iterator<Item = (Actor, Step)> {
         let open = self
             .held()
             .filter_map(|call| Some((call, call.approval.as_ref()?)))
             .filter(move |(_, approval)| approval.expires_at > now);
         open.flat_map(move |(call, approval)| {
-            let due = approval.quorum.escalate.iter().skip(approval.widened.len());
+            let due = approval
+                .quorum
+                .escalate
+                .iter()
+                .skip(approval.escalated.len());
             due.take_while(move |step| approval.requested_at.plus_micros(step.after_micros) <= now)
                 .map(|step| {
                     let escalated = Escalated {
                         call: call.id.clone(),
                         approval: approval.id.clone(),
-                        group: step.group.clone(),
+                        to: step.to.clone(),
                     };
                     (Actor::System, Step::Escalated(escalated))
                 })
@@ -318,7 +322,7 @@ impl RunState {
         let due = self.scheduled.filter(|(_, due_at)| *due_at <= now);
         let retried = due.map(|(attempt, _)| (Actor::System, Step::Retried(Retried { attempt })));
         self.expired(now)
-            .chain(self.widened(now))
+            .chain(self.escalations(now))
             .chain(retried)
             .collect()
     }

@@ -309,11 +309,8 @@ impl RunState {
             return Ok(());
         };
         // Others are let in to what nobody has decided for a while, not to what is new.
-        let since = if *quorum == approval.quorum {
-            approval.widened.as_slice()
-        } else {
-            &[]
-        };
+        let unchanged = *quorum == approval.quorum;
+        let since = approval.widened().filter(|_| unchanged);
         let mut open = std::iter::once(group).chain(since);
         if open.any(|group| groups.contains(group)) {
             return Ok(());

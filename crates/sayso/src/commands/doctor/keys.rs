@@ -3,7 +3,7 @@ use sayso_service::config::{Config, Need};
 use super::{Finding, Report};
 use crate::outcome::Failure;
 
-/// The keys that every service needs, and the secrets of notifications.
+/// The keys that every service needs, and the secrets of notifications and of the mail server.
 pub(super) fn check(config: &Config, apart: bool, report: &mut Report<'_>) -> Result<(), Failure> {
     let mut needs = vec![Need::Database, Need::ChainKey];
     if apart {
@@ -30,6 +30,14 @@ pub(super) fn check(config: &Config, apart: bool, report: &mut Report<'_>) -> Re
             let advice = "set the variable for the notifier; until then nothing is sent that this secret signs";
             report.note("secrets", &Finding::wrong(what, advice))?;
         }
+    }
+    let login = config.smtp.as_ref().and_then(|smtp| smtp.login.as_ref());
+    if let Some((_, password)) = login
+        && let Err(error) = password.resolve()
+    {
+        let what = format!("smtp.password_env: {error}");
+        let advice = "set the variable for the notifier; until then no e-mail is sent";
+        report.note("secrets", &Finding::wrong(what, advice))?;
     }
     Ok(())
 }

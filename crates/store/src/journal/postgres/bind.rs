@@ -4,7 +4,7 @@ use sayso_driver::{
     ActionRow, Append, ApprovalRow, DeliveryRow, FeedbackRow, MessageRow, NewRun, RunRow,
     TakenTick, Talk, UsageRow, Written,
 };
-use sayso_run::{ConversationId, Money, RunId, TriggerReceived};
+use sayso_run::{ApprovalId, ConversationId, Money, RunId, TriggerReceived};
 use sqlx::Arguments;
 use sqlx::error::BoxDynError;
 use sqlx::postgres::{PgArguments, PgBindIterExt};
@@ -14,6 +14,7 @@ use crate::journal::check::{trigger, trigger_of};
 use crate::journal::deciders::{deciders, groups, origins, written};
 use crate::journal::int;
 use crate::journal::lease::{claimer, holder, keeps_ready, lease_code, lease_epoch, published};
+use crate::journal::recipient::recipient;
 use crate::record::time;
 
 /// An append and its number in the group.
@@ -501,9 +502,11 @@ fn deliveries(arguments: &mut PgArguments, places: &[Place<'_>]) -> Result<(), B
         of.row.namespace.as_str(),
         of.row.agent.as_str(),
         of.row.run.as_str(),
-        of.row.approval.as_str(),
-        of.row.url.as_str(),
-        of.row.secret.as_deref(),
+        of.row.notice.approval().map(ApprovalId::as_str),
+        of.row.notice.as_str(),
+        recipient(&of.row.to).url,
+        recipient(&of.row.to).secret,
+        recipient(&of.row.to).target,
         of.row.due_at.micros(),
         of.row.due_at.micros(),
     ]);

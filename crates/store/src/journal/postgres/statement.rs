@@ -242,8 +242,10 @@ const DELIVERIES: &Columns = &[
     ("agent", TEXT),
     ("run", TEXT),
     ("approval", TEXT),
+    ("notice", TEXT),
     ("url", TEXT),
     ("secret", TEXT),
+    ("target", TEXT),
     ("due_at", INT),
     ("updated_at", INT),
 ];

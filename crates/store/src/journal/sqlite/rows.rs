@@ -2,11 +2,12 @@
 
 use rusqlite::{Connection, Result, params};
 use sayso_driver::{Append, TakenTick, Written};
-use sayso_run::{Money, RunId};
+use sayso_run::{ApprovalId, Money, RunId};
 use uuid::Uuid;
 
 use crate::journal::deciders::{deciders, groups, origins, written};
 use crate::journal::int;
+use crate::journal::recipient::recipient;
 use crate::record::time;
 
 pub(super) const START_TASK: &str = "INSERT INTO tasks (id, run, namespace, agent, source, input, \
@@ -98,8 +99,9 @@ const APPROVAL: &str = "INSERT INTO approvals (id, namespace, run, call, agent, 
 const FEEDBACK: &str = "INSERT INTO feedback (id, task, namespace, agent, run, approval, source, \
     given_by, score, note, at) VALUES (?1, ?2, ?3, ?4, ?5, ?1, 'approval', ?6, ?7, ?8, ?9)";
 
-const DELIVERY: &str = "INSERT INTO deliveries (id, namespace, agent, run, approval, url, secret, \
-    state, attempts, due_at, updated_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 'due', 0, ?8, ?8) \
+const DELIVERY: &str = "INSERT INTO deliveries (id, namespace, agent, run, approval, notice, url, \
+    secret, target, state, attempts, due_at, updated_at) \
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, 'due', 0, ?10, ?10) \
     ON CONFLICT (id) DO NOTHING";
 
 /// Moves a schedule on from a tick: whether it stood there. Nothing else of the start of a tick can
@@ -245,14 +247,17 @@ pub(super) fn add_usage(connection: &Connection, append: &Append) -> Result<()> 
 
 pub(super) fn insert_deliveries(connection: &Connection, append: &Append) -> Result<()> {
     for row in &append.deliveries {
+        let to = recipient(&row.to);
         connection.prepare_cached(DELIVERY)?.execute(params![
             row.id.as_str(),
             row.namespace.as_str(),
             row.agent.as_str(),
             row.run.as_str(),
-            row.approval.as_str(),
-            row.url.as_str(),
-            row.secret.as_deref(),
+            row.notice.approval().map(ApprovalId::as_str),
+            row.notice.as_str(),
+            to.url,
+            to.secret,
+            to.target,
             row.due_at.micros(),
         ])?;
     }

@@ -7,7 +7,7 @@ use sayso_wire::v1;
 use super::origin::origin;
 
 /// An approval with all that a reviewer needs, and what came of it (S6.3).
-pub(crate) fn approval(row: &ApprovalRow) -> v1::Approval {
+pub fn approval(row: &ApprovalRow) -> v1::Approval {
     let cause = row
         .closed_cause
         .map_or(v1::DenyCause::Unspecified, v1::DenyCause::from);
@@ -78,7 +78,8 @@ const fn status(status: ApprovalStatus) -> v1::ApprovalStatus {
 }
 
 /// The stored form of a status that a filter names.
-pub(crate) struct StoredStatus(pub(crate) ApprovalStatus);
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StoredStatus(pub ApprovalStatus);
 
 impl TryFrom<v1::ApprovalStatus> for StoredStatus {
     type Error = ();

@@ -3,14 +3,14 @@
 
 use std::collections::HashMap;
 use std::fmt::Display;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use sayso_driver::{Decided, Herald, LoadError, WriteError, Wrote, write, write_for_lost};
 use sayso_run::{Actor, ChainKey, Input, Refusal, RunId, RunState, Timestamp, WorkerId};
 use sayso_store::Worker;
 
+use crate::config::SweepConfig;
 use crate::watched::Watched;
-use crate::{Scheduler, SchedulerConfig, budgets, ticks};
 
 /// Runs looked at in one sweep; the rest come with the next.
 const BATCH: u32 = 500;
@@ -64,39 +64,19 @@ impl Watch {
     }
 }
 
-/// Sweeps for ever.
-pub(crate) async fn sweep(scheduler: &Scheduler) {
-    let (store, herald, key) = scheduler.pen();
-    let mut sweeper = Sweeper::new(store, herald, key, &scheduler.config);
-    let mut ticks = tokio::time::interval(scheduler.config.every);
-    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    let start = Instant::now();
-    loop {
-        ticks.tick().await;
-        sweeper.round(|| start.elapsed()).await;
-        report("due schedules", ticks::start_due(scheduler).await);
-        report("budgets", budgets::announce(scheduler).await);
-    }
-}
-
-/// One scheduler's sweeps, with what it has seen of the workers so far.
+/// One process's sweeps, with what it has seen of the workers so far.
 #[derive(Debug)]
 pub struct Sweeper<'a, J, H> {
     journal: &'a J,
     herald: &'a H,
     key: &'a ChainKey,
-    config: &'a SchedulerConfig,
+    config: &'a SweepConfig,
     watch: Watch,
 }
 
 impl<'a, J: Watched, H: Herald> Sweeper<'a, J, H> {
     /// A sweeper that has seen nothing yet.
-    pub fn new(
-        journal: &'a J,
-        herald: &'a H,
-        key: &'a ChainKey,
-        config: &'a SchedulerConfig,
-    ) -> Self {
+    pub fn new(journal: &'a J, herald: &'a H, key: &'a ChainKey, config: &'a SweepConfig) -> Self {
         Self {
             journal,
             herald,

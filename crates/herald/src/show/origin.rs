@@ -25,7 +25,7 @@ pub(crate) fn origin(origin: &ArgumentOrigin) -> v1::ArgumentOrigin {
 }
 
 /// The call that was approved before, and how this one differs (S6.3).
-pub(crate) fn approved_before(row: &ApprovalRow, before: &ApprovalRow) -> v1::ApprovedBefore {
+pub fn approved_before(row: &ApprovalRow, before: &ApprovalRow) -> v1::ApprovedBefore {
     v1::ApprovedBefore {
         approval_id: before.approval.to_string(),
         decided_by: before

@@ -6,7 +6,7 @@ use sayso_wire::time::{duration_micros, timestamp};
 use sayso_wire::v1;
 
 /// A run with all that it records (S1.7) and, if it failed, what to do about it (S2.6).
-pub(crate) fn run(row: RunRow) -> v1::Run {
+pub fn run(row: RunRow) -> v1::Run {
     let until = row.ended_at.unwrap_or(row.updated_at);
     let of = row.lineage;
     let lineage = |id: fn(&Lineage) -> String| of.as_ref().map(id).unwrap_or_default();
@@ -50,7 +50,7 @@ pub(crate) fn run(row: RunRow) -> v1::Run {
 
 /// What lowered a run's trust, from the step that says so; none if this version does not understand
 /// it.
-pub(crate) fn trust_lowered(step: &StoredStep) -> Option<v1::TrustLowered> {
+pub fn trust_lowered(step: &StoredStep) -> Option<v1::TrustLowered> {
     let decoded = Step::decode(&step.kind, step.version, &step.content);
     match decoded {
         Ok(Step::TrustLowered(lowered)) => Some(v1::TrustLowered {
@@ -96,7 +96,7 @@ fn hint(ended_by: Option<EndedBy>) -> &'static str {
 }
 
 /// A step of a timeline, its content with secrets masked (S2.3, S3.10).
-pub(crate) fn step(row: &StoredStep) -> v1::RunStep {
+pub fn step(row: &StoredStep) -> v1::RunStep {
     let view = StepView {
         seq: row.seq,
         at: row.at,
@@ -112,7 +112,7 @@ pub(crate) fn step(row: &StoredStep) -> v1::RunStep {
 }
 
 /// An attempted call, whatever came of it (S2.5).
-pub(crate) fn action(row: ActionRow) -> v1::Action {
+pub fn action(row: ActionRow) -> v1::Action {
     let denied = row
         .denied
         .map_or(v1::DenyCause::Unspecified, v1::DenyCause::from);

@@ -59,7 +59,7 @@ pub struct Asker {
 }
 
 /// Ids for a new run and its task.
-pub(crate) fn new_ids() -> (RunId, TaskId) {
+pub fn new_ids() -> (RunId, TaskId) {
     let run =
         RunId::new(format!("run_{}", Uuid::now_v7().simple())).expect("a UUID makes a valid id");
     let task =

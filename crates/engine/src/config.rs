@@ -1,8 +1,8 @@
 use std::time::Duration;
 
-/// How the scheduler sweeps. The defaults are those of the design; tests shorten them.
+/// How often and how far a [`Sweeper`](crate::Sweeper) looks. The defaults are those of the design; tests shorten them.
 #[derive(Debug, Clone)]
-pub struct SchedulerConfig {
+pub struct SweepConfig {
     /// Between two looks at workers and ready runs.
     pub every: Duration,
     /// How long a worker's row may stay unchanged, by this process's monotonic clock.
@@ -15,7 +15,7 @@ pub struct SchedulerConfig {
     pub reap_after: Duration,
 }
 
-impl Default for SchedulerConfig {
+impl Default for SweepConfig {
     fn default() -> Self {
         Self {
             every: Duration::from_millis(250),

@@ -8,7 +8,7 @@ use sayso_tools::{Artifacts, NewArtifact, StorageError, ToolSets};
 
 /// Tool sets and artifacts in the database.
 #[derive(Debug, Clone)]
-pub(crate) struct ToolStorage(pub(crate) Store);
+pub struct ToolStorage(pub Store);
 
 fn failed(error: impl std::fmt::Display) -> StorageError {
     StorageError(error.to_string())

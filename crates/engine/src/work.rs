@@ -3,9 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use sayso_bus::Work;
-use sayso_driver::{Driven, Driver, Models, Tools};
-use sayso_herald::Herald;
+use sayso_bus::{Bus, Work};
+use sayso_driver::{Driven, Driver, Herald, Models, Policy, Tools};
 use sayso_run::RunId;
 use sayso_service::telemetry::propagate;
 use sayso_store::{Heartbeat, Store};
@@ -16,27 +15,27 @@ use tracing::{Instrument, Span};
 
 use crate::attend::attend;
 use crate::holds::{Entry, Holds};
-use crate::policy::PolicyClient;
-use crate::{Parts, config};
+use crate::workers::RETRY;
 
 /// How long a wake-up rests when its run could not be looked at.
 const NOT_NOW: Duration = Duration::from_secs(1);
 
-type Worker<M, T> = Arc<Driver<Store, M, T, PolicyClient, Herald>>;
+type Worker<M, T, P, H> = Arc<Driver<Store, M, T, P, H>>;
 
 /// Works until `shutdown`, or until the worker is lost: then true.
-pub(crate) async fn work<M: Models, T: Tools>(
-    driver: &Worker<M, T>,
-    parts: &Parts<M, T>,
+pub(crate) async fn work<M: Models, T: Tools, P: Policy, H: Herald>(
+    driver: &Worker<M, T, P, H>,
+    bus: &dyn Bus,
+    places: usize,
     heartbeat: &Heartbeat,
     shutdown: &CancellationToken,
 ) -> bool {
     let holds = Arc::new(Holds::default());
-    let places = Arc::new(Semaphore::new(parts.config.concurrency));
+    let places = Arc::new(Semaphore::new(places));
     let tasks = TaskTracker::new();
     let drain = CancellationToken::new();
     let lost = tokio::select! {
-        () = take_wake_ups(driver, parts, &holds, &places, &tasks, &drain) => false,
+        () = take_wake_ups(driver, bus, &holds, &places, &tasks, &drain) => false,
         () = shutdown.cancelled() => false,
         () = heartbeat.until_lost() => true,
     };
@@ -46,20 +45,20 @@ pub(crate) async fn work<M: Models, T: Tools>(
     lost
 }
 
-async fn take_wake_ups<M: Models, T: Tools>(
-    driver: &Worker<M, T>,
-    parts: &Parts<M, T>,
+async fn take_wake_ups<M: Models, T: Tools, P: Policy, H: Herald>(
+    driver: &Worker<M, T, P, H>,
+    bus: &dyn Bus,
     holds: &Arc<Holds>,
     places: &Arc<Semaphore>,
     tasks: &TaskTracker,
     drain: &CancellationToken,
 ) {
     loop {
-        let mut queue = match parts.bus.work().await {
+        let mut queue = match bus.work().await {
             Ok(queue) => queue,
             Err(error) => {
                 tracing::warn!(%error, "wake-ups cannot be received yet");
-                tokio::time::sleep(config::RETRY).await;
+                tokio::time::sleep(RETRY).await;
                 continue;
             }
         };

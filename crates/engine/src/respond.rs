@@ -255,7 +255,7 @@ async fn expire<J: Journal, H: Herald>(
 
 /// A run of another namespace is as good as none (S6.11, B43). A plain message needs a run that the
 /// caller may write to; whoever may decide, may decide any run's calls but their own.
-pub(crate) fn check_reach(
+pub fn check_reach(
     state: &RunState,
     namespace: &Namespace,
     reaches_all: bool,
@@ -318,7 +318,7 @@ fn later(state: &RunState, response: &Response) -> Vec<CallId> {
 }
 
 /// The idempotency key of a response, bound to its content; `edits` is what it changes, as text.
-pub(crate) fn idempotency(
+pub fn idempotency(
     key: String,
     run: &RunId,
     response: &Response,
