@@ -205,9 +205,9 @@ async fn queue<J: Conversations, H: Herald>(
         })
     };
     let wrote = write(journal, herald, key, run, decide).await?;
-    let message = wrote.steps.iter().map(|written| &written.recorded);
-    let message = message.filter(|recorded| matches!(recorded.step, Step::UserMessage(_)));
-    Ok(message.last().map(|recorded| Heard {
+    let mut steps = wrote.steps.iter().map(|written| &written.recorded);
+    let message = steps.find(|recorded| matches!(recorded.step, Step::UserMessage(_)));
+    Ok(message.map(|recorded| Heard {
         run: run.clone(),
         seq: recorded.seq,
         began: false,
