@@ -77,7 +77,8 @@ both! {
             let id = held["id"].as_str().unwrap();
             let approval = case.app.held(id, 1).await.remove(0);
 
-            let subscribed = ask(&["subscribe", id]);
+            let subscribe = ["subscribe", id];
+            let subscribed = ask(&subscribe);
             let decides = async {
                 case.app.approve(&approval).await;
             };
