@@ -37,6 +37,7 @@ struct Tokens(BTreeMap<&'static str, String>);
 /// Who there is, besides the admins: name, principal, scopes.
 const PEOPLE: &[(&str, &[Scope])] = &[
     ("sub", &[Scope::Submit, Scope::Read]),
+    ("starter", &[Scope::Submit]),
     ("app", &[Scope::Approver, Scope::Read]),
     ("app2", &[Scope::Approver, Scope::Read]),
     ("both", &[Scope::Submit, Scope::Approver, Scope::Read]),

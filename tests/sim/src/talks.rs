@@ -54,7 +54,7 @@ async fn hold(world: Arc<World>, talk: u64) {
 /// Says something, however often it takes: the key makes that safe.
 async fn say(world: Arc<World>, talk: u64, number: u64, copy: u64) {
     // Every other run goes on until its cycles are used up: see the moods of models.
-    let mood = if number % 2 == 0 { 3 } else { 0 };
+    let mood = if number.is_multiple_of(2) { 3 } else { 0 };
     let id = 2 * (12 * (100 + talk * MESSAGES + number) + mood) + copy;
     let key = format!("talk-{talk}-{number}");
     let new = NewMessage {

@@ -119,7 +119,7 @@ both! {
             }
             let stranger = sdk(&case, "both", binding, "a2a-closed", &["send", "hi"]).await;
             let theirs = stranger[0]["id"].as_str().unwrap_or_else(|| panic!("{stranger:?}"));
-            let read = sdk(&case, "sub", binding, "a2a-closed", &["get", theirs]).await;
+            let read = sdk(&case, "starter", binding, "a2a-closed", &["get", theirs]).await;
             assert_eq!(read, [json!({"error": "TaskNotFoundError"})], "{binding}");
         }
         case.deploy(&offered("a2a-closed", "plain").field("a2a", json!(false))).await;
