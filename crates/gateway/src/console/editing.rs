@@ -20,6 +20,8 @@ use super::visitor::Visitor;
 
 /// How many values the form offers.
 const MOST_VALUES: usize = 40;
+/// How long a value may be to be shown in one line, in bytes.
+const LINE: usize = 60;
 /// How long a value may be to be offered, in bytes.
 const LONGEST: usize = 16 * 1024;
 
@@ -31,6 +33,11 @@ struct Offered {
 }
 
 impl Offered {
+    /// Whether one line would not hold it: a browser takes line breaks out of one.
+    fn needs_lines(&self) -> bool {
+        self.value.contains('\n') || self.value.len() > LINE
+    }
+
     fn field(&self) -> String {
         format!("value:{}", self.pointer)
     }
@@ -75,7 +82,7 @@ pub(super) fn form(approval: &v1::Approval, visitor: &Visitor) -> Markup {
                     @for (at, value) in values.iter().enumerate() {
                         @let id = format!("value-{at}");
                         label for=(id) { code { (shown(&value.pointer)) } }
-                        @if value.is_text && value.value.len() > 60 {
+                        @if value.needs_lines() {
                             textarea id=(id) name=(value.field()) rows="3" { "\n" (value.value) }
                         } @else {
                             input id=(id) name=(value.field()) value=(value.value);
