@@ -146,8 +146,10 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
     }
 
     /// A request that shows steps which a conflict has moved is void and asked again.
-    pub(super) fn drop_void_request(&mut self) -> Option<u64> {
-        let moved_from = self.session.take_moved_from()?;
+    pub(super) fn drop_void_request(&mut self) {
+        let Some(moved_from) = self.session.take_moved_from() else {
+            return;
+        };
         if self
             .underway
             .asking
@@ -156,7 +158,9 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
         {
             self.stop_asking();
         }
-        Some(moved_from)
+        let is_void =
+            |done: &Done| matches!(done, Done::Answered { seen, .. } if *seen > moved_from);
+        self.underway.came.retain(|done| !is_void(done));
     }
 
     pub(super) fn abandon_request_of_ended_run(&mut self) {

@@ -168,7 +168,8 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
         let run = self.session.state().run().clone();
         let mut attempt = 0;
         loop {
-            match journal.ended_children(&run).await {
+            let reading = journal.ended_children(&run);
+            match self.underway.beside(reading).await {
                 Ok(ends) => return Ok(ends),
                 Err(LoadError::Unavailable(why)) => {
                     attempt += 1;
@@ -177,7 +178,7 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
                         attempt,
                         "ended children cannot be read; it is tried again"
                     );
-                    journal.pause(backoff(attempt)).await;
+                    self.underway.beside(journal.pause(backoff(attempt))).await;
                 }
                 Err(error) => return Err(error.into()),
             }

@@ -17,7 +17,7 @@ use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::stream::StreamExt;
+use futures::FutureExt;
 use sayso_rules::bundle::SummaryBy;
 use sayso_run::{Effect, Input, Next, SpendingCap, WaitFor};
 use tokio::sync::mpsc;
@@ -142,7 +142,8 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
                         return self.flush_started().await;
                     }
                     let busy = held_back && self.underway.is_busy();
-                    if self.underway.executing.is_empty() && !busy {
+                    let came = !self.underway.came.is_empty();
+                    if self.underway.executing.is_empty() && !busy && !came {
                         return self.park().await;
                     }
                     return Ok(Turn::Again);
@@ -175,7 +176,8 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
     async fn leave_to_next(&mut self) -> Result<bool, Stuck> {
         let trigger = self.session.state().trigger();
         let (namespace, agent) = (&trigger.namespace, &trigger.agent);
-        match self.driver.policy.current(namespace, agent).await {
+        let current = self.driver.policy.current(namespace, agent);
+        match self.underway.beside(current).await {
             Ok(current) => {
                 let revision = current.unwrap_or_else(|| trigger.revision.clone());
                 self.session.take(Input::Continue { revision })
@@ -195,7 +197,8 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
         }
         let trigger = self.session.state().trigger();
         let (namespace, agent) = (&trigger.namespace, &trigger.agent);
-        match self.driver.policy.paused(namespace, agent).await {
+        let paused = self.driver.policy.paused(namespace, agent);
+        match self.underway.beside(paused).await {
             Ok(false) => Ok(false),
             Ok(true) => {
                 if !std::mem::replace(&mut self.underway.looking, true) {
@@ -252,52 +255,27 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
         drain: &CancellationToken,
         draining: bool,
     ) -> Result<(), Stuck> {
-        let at_once = futures::poll!(self.underway.futures.next());
-        if let std::task::Poll::Ready(Some(done)) = at_once {
+        let at_once = Box::pin(self.underway.next()).now_or_never();
+        if let Some(Some(done)) = at_once {
             return self.take_in(done).await;
         }
         if self.session.has_unsent() || matches!(self.session.lease(), Lease::Free { .. }) {
-            return self.flush_meanwhile().await;
+            let flush = self.session.flush(&self.revision, false, None);
+            self.underway.beside(flush).await?;
+            self.abandon_request_of_ended_run();
+            return Ok(());
         }
         tokio::select! {
             biased;
-            Some(done) = self.underway.futures.next() => self.take_in(done).await,
+            Some(done) = self.underway.next() => self.take_in(done).await,
             Some(()) = nudges.recv() => {
-                self.session.reload().await?;
+                self.underway.beside(self.session.reload()).await?;
                 self.take_ended_children().await?;
                 self.abandon_request_of_ended_run();
                 Ok(())
             }
             () = drain.cancelled(), if !draining => Ok(()),
         }
-    }
-
-    /// Appends while what is under way goes on.
-    async fn flush_meanwhile(&mut self) -> Result<(), Stuck> {
-        let mut came = Vec::new();
-        {
-            let flush = self.session.flush(&self.revision, false, None);
-            tokio::pin!(flush);
-            loop {
-                tokio::select! {
-                    biased;
-                    flushed = &mut flush => {
-                        flushed?;
-                        break;
-                    }
-                    Some(done) = self.underway.futures.next() => came.push(done),
-                }
-            }
-        }
-        let moved_from = self.drop_void_request();
-        self.abandon_request_of_ended_run();
-        for done in came {
-            match (&done, moved_from) {
-                (Done::Answered { seen, .. }, Some(moved)) if *seen > moved => {}
-                _ => self.take_in(done).await?,
-            }
-        }
-        Ok(())
     }
 
     async fn take_in(&mut self, done: Done) -> Result<(), Stuck> {
@@ -352,7 +330,8 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
             Done::Returned(output) => {
                 self.underway.executing.retain(|call| *call != output.call);
                 if self.session.lease() == Lease::Gone {
-                    self.session.record_late(output).await;
+                    let recording = self.session.record_late(output);
+                    self.underway.beside(recording).await;
                 } else {
                     self.session.take(Input::Output(output))?;
                 }
@@ -388,10 +367,8 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
             "driver.before_flush"
         })
         .await;
-        let flushed = self
-            .session
-            .flush(&self.revision, release, ready_in)
-            .await?;
+        let flush = self.session.flush(&self.revision, release, ready_in);
+        let flushed = self.underway.beside(flush).await?;
         self.abandon_request_of_ended_run();
         Ok(flushed)
     }
@@ -411,7 +388,8 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
                 self.look_once_more().await;
                 let state = self.session.state();
                 if state.status().is_terminal() {
-                    self.driver.tools.ended(state.run()).await;
+                    let ending = self.driver.tools.ended(state.run());
+                    self.underway.beside(ending).await;
                 }
                 let is_due = self.revision.bundle.summary == SummaryBy::Model
                     && state.unsummarised().next().is_some();
@@ -433,7 +411,10 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
         }
         let (run, namespace) = (state.run().clone(), state.trigger().namespace.clone());
         let driver = Arc::clone(&self.driver);
-        let ended = driver.journal.ended_children(&run).await;
+        let ended = self
+            .underway
+            .beside(driver.journal.ended_children(&run))
+            .await;
         // If it cannot be read, the sweep finds it.
         if ended.is_ok_and(|ended| !ended.is_empty()) {
             driver.herald.wake(&namespace, &run, "child ended");
@@ -444,10 +425,11 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
     async fn wind_up(&mut self) -> Result<Driven, Stuck> {
         self.stop_asking();
         for output in self.session.take_untold() {
-            self.session.record_late(output).await;
+            let recording = self.session.record_late(output);
+            self.underway.beside(recording).await;
         }
         while !self.underway.executing.is_empty() {
-            let Some(done) = self.underway.futures.next().await else {
+            let Some(done) = self.underway.next().await else {
                 break;
             };
             self.take_in(done).await?;

@@ -1,10 +1,10 @@
 //! What a hold has begun and waits for.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
-use futures::stream::FuturesUnordered;
+use futures::stream::{FuturesUnordered, StreamExt};
 use sayso_rules::Role;
 use sayso_run::{CallId, Effect, ToolOutput};
 use tokio_util::sync::CancellationToken;
@@ -62,9 +62,33 @@ pub(super) struct Underway {
     pub(super) executing: Vec<CallId>,
     /// Approved calls of which the role is asked once more.
     pub(super) clearing: BTreeSet<CallId>,
+    /// What came while the hold waited for something else, in its order.
+    pub(super) came: VecDeque<Done>,
 }
 
 impl Underway {
+    /// Waits for something while what is under way goes on. Nothing else is ever waited for: what is
+    /// under way may have, or be next in line for, what this waits for (SQLite lets one writer in at a
+    /// time), and would never give it back if nobody polled it.
+    pub(super) async fn beside<T>(&mut self, work: impl Future<Output = T>) -> T {
+        tokio::pin!(work);
+        loop {
+            tokio::select! {
+                biased;
+                done = &mut work => return done,
+                Some(done) = self.futures.next() => self.came.push_back(done),
+            }
+        }
+    }
+
+    /// What comes next.
+    pub(super) async fn next(&mut self) -> Option<Done> {
+        match self.came.pop_front() {
+            Some(done) => Some(done),
+            None => self.futures.next().await,
+        }
+    }
+
     /// Whether an effect would begin something that acts, or asks for something to act on.
     pub(super) fn is_new(&self, effect: &Effect) -> bool {
         match effect {
