@@ -28,7 +28,7 @@ use tonic::service::Routes;
 use tonic::{Status, Streaming};
 
 use super::card::card;
-use super::fault::Told;
+use super::fault::{Told, unread};
 use super::service::VERSION_HEADER;
 use super::written::written;
 use super::{PACKAGE, file, rpc};
@@ -200,7 +200,7 @@ impl Door {
             headers: &parts.headers,
             dialect: Dialect::A2A,
         };
-        let message = incoming.message(body).await.map_err(Problem::into_coded)?;
+        let message = incoming.message(body).await.map_err(unread)?;
         let message = named.into_message(message)?.encode_to_vec().into();
         let json = json_type(&parts.headers);
         let response = self.call(place, &parts.headers, message, json).await?;
