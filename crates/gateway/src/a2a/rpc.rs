@@ -37,7 +37,7 @@ pub(super) async fn answer(
     mut headers: HeaderMap,
     body: Body,
 ) -> Response {
-    if let Err(told) = named.into_headers(&mut headers) {
+    if let Err(told) = named.name_in(&mut headers) {
         return rpc_refused(&Value::Null, &told);
     }
     // A token that opens nothing makes nobody parse megabytes; the method looks again.
@@ -115,7 +115,7 @@ async fn call(
         return Err(coded.into());
     }
     let message = read(params.as_bytes(), &place.method.input(), Dialect::A2A);
-    let message = named.into_message(message.map_err(Problem::into_coded)?)?;
+    let message = named.name_to(message.map_err(Problem::into_coded)?)?;
     let message = message.encode_to_vec().into();
     let (rpc, output) = (place.rpc.clone(), place.method.output());
     if place.is_watch() {
