@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use sayso_driver::Journal;
-use sayso_run::Status;
 use sayso_store::testing::TestDatabase;
 
 use crate::subject::{Ledger, Subject};
