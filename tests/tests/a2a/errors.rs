@@ -105,6 +105,17 @@ both! {
                 assert_eq!(reason(&told["error"]["details"]), "VERSION_NOT_SUPPORTED");
             }
         }
+        let door = format!("{}/a2a/default/a2a-version", case.address(0));
+        for (url, status) in [(door.clone(), 200), (format!("{door}/message:send"), 415)] {
+            let request = client.post(url).bearer_auth(&token).header("a2a-version", "1.0");
+            let request = request.header("content-type", "text/plain").body("{}");
+            let answer = request.send().await.unwrap();
+            assert_eq!(answer.status(), status);
+            let told: Value = answer.json().await.unwrap();
+            let error = &told["error"];
+            let details = if status == 200 { &error["data"] } else { &error["details"] };
+            assert_eq!(reason(details), "CONTENT_TYPE_NOT_SUPPORTED", "{told}");
+        }
         let stranger = client.get(&url).header("a2a-version", "1.0").send().await.unwrap();
         assert_eq!(stranger.status(), 401);
         assert_eq!(stranger.headers()["www-authenticate"], "Bearer");

@@ -48,7 +48,7 @@ both! {
             for path in ["approvals", "tasks/x:decide", "v1/approvals"] {
                 let path = format!("default/a2a-own/{path}");
                 let (status, _) = asked(&case, holder, Method::POST, &path, Some(json!({}))).await;
-                assert!([404, 405].contains(&status.as_u16()), "{path}: {status}");
+                assert!(matches!(status, 404 | 405), "{path}: {status}");
             }
             let tries = case.client(holder).decide(&held.id, Verdict::Approve, "").await;
             let own = if holder == "both" { "approval.own_request" } else { "token.scope_missing" };

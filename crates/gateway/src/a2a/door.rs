@@ -28,7 +28,7 @@ use tonic::service::Routes;
 use tonic::{Status, Streaming};
 
 use super::card::card;
-use super::fault::Told;
+use super::fault::{Told, unread};
 use super::service::VERSION_HEADER;
 use super::written::written;
 use super::{PACKAGE, file, rpc};
@@ -177,7 +177,7 @@ impl Door {
         let (mut parts, body) = request.into_parts();
         let path = below(parts.uri.path()).to_owned();
         if let Some((task, file)) = file::at(&path) {
-            named.into_headers(&mut parts.headers)?;
+            named.name_in(&mut parts.headers)?;
             return file::answer(&self.inner.shared, named, &parts, task, file).await;
         }
         let found = self.inner.table.find(&path).ok_or_else(nothing_here)?;
@@ -190,7 +190,7 @@ impl Door {
             let problem = Problem::method_not_allowed(&allowed);
             Told::from(problem.into_coded()).with_http(StatusCode::METHOD_NOT_ALLOWED)
         })?;
-        named.into_headers(&mut parts.headers)?;
+        named.name_in(&mut parts.headers)?;
         say_version(&mut parts);
         self.admit(&parts.headers, place).await?;
         let incoming = Incoming {
@@ -200,8 +200,8 @@ impl Door {
             headers: &parts.headers,
             dialect: Dialect::A2A,
         };
-        let message = incoming.message(body).await.map_err(Problem::into_coded)?;
-        let message = named.into_message(message)?.encode_to_vec().into();
+        let message = incoming.message(body).await.map_err(unread)?;
+        let message = named.name_to(message)?.encode_to_vec().into();
         let json = json_type(&parts.headers);
         let response = self.call(place, &parts.headers, message, json).await?;
         Ok(match parts.method {
@@ -238,14 +238,14 @@ impl Door {
 
 impl Named {
     /// Says which namespace is meant: the token has to open it.
-    pub(super) fn into_headers(&self, headers: &mut HeaderMap) -> Result<(), Told> {
+    pub(super) fn name_in(&self, headers: &mut HeaderMap) -> Result<(), Told> {
         let namespace = HeaderValue::from_str(&self.namespace).map_err(|_| nothing_here())?;
         headers.append(HeaderName::from_static(NAMESPACE_HEADER), namespace);
         Ok(())
     }
 
     /// Says which agent is meant. A client that names another one is wrong.
-    pub(super) fn into_message(&self, mut message: DynamicMessage) -> Result<DynamicMessage, Told> {
+    pub(super) fn name_to(&self, mut message: DynamicMessage) -> Result<DynamicMessage, Told> {
         let said = message.get_field_by_name("tenant");
         let said = said.as_deref().and_then(Value::as_str).unwrap_or_default();
         if !said.is_empty() && said != self.agent {

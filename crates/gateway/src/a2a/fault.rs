@@ -19,9 +19,12 @@ use std::collections::HashMap;
 
 use http::StatusCode;
 use sayso_service::error::{Coded, Kind};
+use sayso_wire::code;
 use serde_json::{Value, json};
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt};
+
+use crate::http::problem::Problem;
 
 /// The domain of the protocol's own errors.
 const DOMAIN: &str = "a2a-protocol.org";
@@ -113,6 +116,17 @@ pub(super) fn no_task(id: &str) -> Status {
         "There is no such task here.",
         &[("taskId", &id.chars().take(128).collect::<String>())],
     )
+}
+
+/// What came over HTTP is refused before a service sees it. A body of another media type is one that is
+/// not supported, and HTTP has a status of its own for it.
+pub(super) fn unread(problem: Problem) -> Told {
+    let coded = problem.into_coded();
+    if coded.code != code::HTTP_UNSUPPORTED_MEDIA_TYPE {
+        return coded.into();
+    }
+    let status = Fault::ContentTypeNotSupported.status(coded.message, &[]);
+    Told::from(&status).with_http(StatusCode::UNSUPPORTED_MEDIA_TYPE)
 }
 
 /// A status as the JSON bindings tell of it.

@@ -3,7 +3,7 @@
 use axum::body::Body;
 use axum::response::Response;
 use axum::response::sse::Event;
-use http::HeaderMap;
+use http::{HeaderMap, StatusCode};
 use prost::Message;
 use sayso_service::error::{Coded, Kind};
 use sayso_wire::code;
@@ -12,9 +12,9 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::door::{Door, Named, body_of, events, rpc_refused, rpc_response};
-use super::fault::Told;
+use super::fault::{Told, unread};
 use super::written::written;
-use crate::http::incoming::{Dialect, read};
+use crate::http::incoming::{Dialect, check_type, read};
 use crate::http::problem::Problem;
 
 /// A request. What else stands in it is passed over.
@@ -37,7 +37,7 @@ pub(super) async fn answer(
     mut headers: HeaderMap,
     body: Body,
 ) -> Response {
-    if let Err(told) = named.into_headers(&mut headers) {
+    if let Err(told) = named.name_in(&mut headers) {
         return rpc_refused(&Value::Null, &told);
     }
     // A token that opens nothing makes nobody parse megabytes; the method looks again.
@@ -46,6 +46,10 @@ pub(super) async fn answer(
         && coded.kind == Kind::Unauthenticated
     {
         return rpc_refused(&Value::Null, &coded.into());
+    }
+    if let Err(problem) = check_type(&headers, &["application/json"]) {
+        let told = unread(problem).with_http(StatusCode::OK);
+        return rpc_refused(&Value::Null, &told);
     }
     let bytes = match body_of(body).await {
         Ok(bytes) => bytes,
@@ -111,7 +115,7 @@ async fn call(
         return Err(coded.into());
     }
     let message = read(params.as_bytes(), &place.method.input(), Dialect::A2A);
-    let message = named.into_message(message.map_err(Problem::into_coded)?)?;
+    let message = named.name_to(message.map_err(Problem::into_coded)?)?;
     let message = message.encode_to_vec().into();
     let (rpc, output) = (place.rpc.clone(), place.method.output());
     if place.is_watch() {

@@ -158,7 +158,7 @@ pub(crate) async fn whole(body: Body) -> Result<Bytes, Problem> {
 }
 
 /// The type of the body, without its parameters, is one of these.
-fn check_type(headers: &HeaderMap, wanted: &[&str]) -> Result<(), Problem> {
+pub(crate) fn check_type(headers: &HeaderMap, wanted: &[&str]) -> Result<(), Problem> {
     let given = headers.get(CONTENT_TYPE).and_then(|v| v.to_str().ok());
     let given = given.unwrap_or_default().split(';').next();
     let given = given.unwrap_or_default().trim();
