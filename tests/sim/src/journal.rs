@@ -15,7 +15,7 @@ use sayso_store::{RunRef, StoreConfig, Worker};
 
 use crate::kernel::Pid;
 use crate::models::currency;
-use crate::sky::Way;
+use crate::sky::{Turn, Way};
 use crate::world::World;
 
 /// One process's journal: what it says was written is looked for on the disk.
@@ -23,12 +23,15 @@ use crate::world::World;
 pub(crate) struct Journal {
     world: Arc<World>,
     inner: simulated::Journal,
+    turn: Turn,
 }
 
 impl Journal {
     /// Opens it for a process, which runs its writer.
     pub(crate) fn open(world: &Arc<World>, pid: Pid) -> Self {
+        let turn = Turn::default();
         let way = Way {
+            turn: Arc::clone(&turn),
             world: Arc::clone(world),
             pid,
             since: world.kernel.now(),
@@ -43,7 +46,13 @@ impl Journal {
         Self {
             world: Arc::clone(world),
             inner,
+            turn,
         }
+    }
+
+    /// What those who write in this process wait for.
+    pub(crate) fn turn(&self) -> Turn {
+        Arc::clone(&self.turn)
     }
 
     /// The tables beside the timelines.

@@ -9,6 +9,7 @@ use sayso_driver::{
 use sayso_run::{CallId, Namespace, RunId, ToolOutcome, ToolSetId, WorkerId};
 
 use crate::kernel::Pid;
+use crate::sky::Turn;
 use crate::world::World;
 
 /// What is on record of one call.
@@ -59,6 +60,7 @@ pub(crate) struct Shop {
     pub(crate) world: Arc<World>,
     pub(crate) pid: Pid,
     pub(crate) worker: WorkerId,
+    pub(crate) turn: Turn,
 }
 
 fn unlisted(why: &str, passes: bool) -> ListError {
@@ -123,6 +125,11 @@ impl Tools for Shop {
         world
             .checker()
             .check_execution(world, run, call, &self.worker, count);
+        if request.tool.registered == "shop.label" {
+            // It keeps something in the database, as tools of the process may.
+            let _turn = self.turn.lock().await;
+            world.kernel.sleep_between(100, 5_000).await;
+        }
         let slow = world.sky.strikes(80);
         let works = world.kernel.draw(|random| {
             if slow {

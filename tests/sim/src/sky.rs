@@ -132,7 +132,12 @@ pub(crate) struct Way {
     pub(crate) pid: Pid,
     /// When the process began.
     pub(crate) since: u64,
+    /// Whose turn it is to write.
+    pub(crate) turn: Turn,
 }
+
+/// One writer of a process at a time, in the order in which they came: as it is on SQLite.
+pub(crate) type Turn = Arc<tokio::sync::Mutex<()>>;
 
 impl Way {
     fn before(world: &World, pid: Pid) -> Before {
@@ -161,7 +166,9 @@ impl Way {
 impl Weather for Way {
     fn before_commit(&self) -> BoxFuture<'static, Before> {
         let (world, pid) = (Arc::clone(&self.world), self.pid);
+        let turn = Arc::clone(&self.turn);
         Box::pin(async move {
+            let _turn = turn.lock().await;
             let trip = world.sky.trip();
             world.kernel.sleep(trip).await;
             Self::before(&world, pid)

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use sayso_driver::{ConversationNow, NewMessage, converse};
-use sayso_run::{AgentName, ConversationId, RunId, TaskId, Trust};
+use sayso_run::{AgentName, ConversationId, RunId, TaskId, Trust, limits};
 use sayso_store::simulated::{Run, Tables};
 
 use crate::kernel::OUTSIDE;
@@ -43,11 +43,33 @@ pub(crate) fn begin(world: &Arc<World>) {
 async fn hold(world: Arc<World>, talk: u64) {
     for number in 0..MESSAGES {
         world.kernel.sleep_between(50_000, 3_000_000).await;
+        if talk == 0 && number % 4 == 1 {
+            last_cycle(&world, talk).await;
+        }
         let copies = if world.sky.strikes(250) { 2 } else { 1 };
         for copy in 0..copies {
             let saying = say(Arc::clone(&world), talk, number, copy);
             world.kernel.spawn(OUTSIDE, saying);
         }
+    }
+}
+
+/// Waits until the live run of a conversation is about to use up its cycles, or there is none: the cap
+/// keeps what is said then from its model.
+async fn last_cycle(world: &World, talk: u64) {
+    let conversation = conversation(talk);
+    for _ in 0..150 {
+        let cycles = world.disk.look(|tables| {
+            let mut runs = tables.runs.values();
+            let live = runs.find(|run| {
+                run.row.conversation.as_ref() == Some(&conversation) && run.row.ended_at.is_none()
+            });
+            live.map(|run| run.row.cycles)
+        });
+        if cycles.is_none_or(|cycles| cycles + 1 >= limits::MAX_CYCLES) {
+            return;
+        }
+        world.kernel.sleep_between(20_000, 60_000).await;
     }
 }
 

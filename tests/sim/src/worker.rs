@@ -76,6 +76,7 @@ async fn run(world: Arc<World>, pid: Pid, name: String, shutdown: CancellationTo
                 world: Arc::clone(&world),
                 pid,
                 worker: worker.clone(),
+                turn: journal.turn(),
             }),
             policy: Arc::new(Policy(Arc::clone(&world))),
             herald: Arc::clone(&herald),
