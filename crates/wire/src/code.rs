@@ -51,8 +51,6 @@ codes! {
     HTTP_UNSUPPORTED_MEDIA_TYPE = "http.unsupported_media_type";
     /// The page token is not one that this method gave out for these filters.
     PAGE_MALFORMED = "page.malformed";
-    /// There is no such file, or it belongs to a task out of the caller's reach.
-    ARTIFACT_NOT_FOUND = "artifact.not_found";
     /// Too many write to the run at once; try again.
     RUN_BUSY = "run.busy";
     /// The namespace has no such run, or it is out of the caller's reach.
