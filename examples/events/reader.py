@@ -11,7 +11,6 @@ import sys
 import nats
 from cloudevents.core.bindings.http import HTTPMessage, from_binary
 from cloudevents.core.formats.json import JSONFormat
-from nats.errors import TimeoutError
 from nats.js.api import ConsumerConfig, DeliverPolicy
 
 STREAM, SUBJECTS = "SAYSO_EVENTS", "sayso.events.v1.default.>"
@@ -26,7 +25,7 @@ async def main(url, count):
     while len(seen) < count:
         try:
             batch = await events.fetch(min(100, count - len(seen)), timeout=3)
-        except TimeoutError:
+        except asyncio.TimeoutError:
             break
         for message in batch:
             await message.ack()

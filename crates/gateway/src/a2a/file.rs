@@ -11,11 +11,10 @@ use http::header::{
 use http::request::Parts;
 use http::{HeaderValue, Method, StatusCode};
 use sayso_run::{AgentName, Namespace};
-use sayso_service::error::{Coded, Kind};
 use tonic::Status;
 
 use super::door::Named;
-use super::fault::Told;
+use super::fault::{Fault, Told};
 use super::tasks::seen;
 use crate::auth::access::Access;
 use crate::auth::session;
@@ -81,12 +80,10 @@ pub(super) async fn answer(
     })
 }
 
-fn nothing() -> Coded {
-    Coded::new(
-        Kind::NotFound,
-        "artifact.not_found",
-        "There is no such file here.",
-    )
+/// Nobody can tell a file that is not there from one that is another's.
+fn nothing() -> Told {
+    let status = Fault::TaskNotFound.status("There is no such file here.", &[]);
+    Told::from(&status)
 }
 
 #[cfg(test)]

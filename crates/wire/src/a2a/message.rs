@@ -1,9 +1,11 @@
 //! Messages of a task: what people and agents said.
 
+use prost_reflect::DynamicMessage;
 use serde::Deserialize;
 
 use super::v1;
 use super::v1::part::Content;
+use crate::json::descriptor;
 use crate::v1::RunStep;
 
 /// What the idempotency keys of A2A messages begin with.
@@ -68,7 +70,30 @@ pub(super) fn of_step(run: &str, context: &str, step: &RunStep) -> Option<v1::Me
         _ => return None,
     };
     let id = said.id(run, step);
-    Some(message(run, context, id, role, text.clone()))
+    let told = match role {
+        v1::Role::User => told_whole(text),
+        v1::Role::Agent | v1::Role::Unspecified => None,
+    };
+    Some(match told {
+        Some(whole) => v1::Message {
+            context_id: context.to_owned(),
+            task_id: run.to_owned(),
+            ..whole
+        },
+        None => message(run, context, id, role, text.clone()),
+    })
+}
+
+/// The client's message, where the agent was told all of it ([`super::whole`]).
+fn told_whole(text: &str) -> Option<v1::Message> {
+    if !text.starts_with("{\"messageId\":") {
+        return None;
+    }
+    let mut reader = serde_json::Deserializer::from_str(text);
+    let told = DynamicMessage::deserialize(descriptor::<v1::Message>(), &mut reader).ok()?;
+    reader.end().ok()?;
+    let told: v1::Message = told.transcode_to().ok()?;
+    (told.role() == v1::Role::User && !told.parts.is_empty()).then_some(told)
 }
 
 /// What the agent's side says of where a task stands, at a step.
@@ -99,6 +124,24 @@ pub(super) fn text_part(text: String) -> v1::Part {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// An agent that is told all of a message leaves it whole in the history.
+    #[test]
+    fn a_message_that_was_told_whole_is_read_back() {
+        let sent = message("", "", "m".into(), v1::Role::User, "hi".into());
+        let content = serde_json::json!({"text": super::super::whole(&sent).unwrap()});
+        let step = RunStep {
+            sequence: 3,
+            r#type: "user_message".into(),
+            content_json: content.to_string(),
+            ..RunStep::default()
+        };
+        let read = of_step("run_1", "ctx", &step).unwrap();
+        assert_eq!(
+            read,
+            message("run_1", "ctx", "m".into(), v1::Role::User, "hi".into())
+        );
+    }
 
     #[test]
     fn a_key_leads_back_to_its_message() {
