@@ -9,7 +9,7 @@ use super::words;
 pub(crate) enum TargetCommand {
     /// Add a target. It gets every pending approval and every failed run of the namespace.
     ///
-    /// sayso target add ops --webhook https://hooks.example.org/sayso --secret OPS_KEY
+    /// sayso target add ops --webhook "$HOOK_URL" --secret OPS_KEY
     ///
     /// sayso target add oncall --email oncall@example.org --only approvals
     ///

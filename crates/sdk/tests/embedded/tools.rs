@@ -35,10 +35,9 @@ async fn result(agent: &Agent, run: &sayso_sdk::v1::Run) -> String {
 
 fn adder() -> Tool {
     Tool::new("add", "Adds.", |args: Add, _| async move {
-        Ok(args
-            .a
+        args.a
             .checked_add(args.b)
-            .ok_or_else(|| ToolError::new("too much"))?)
+            .ok_or_else(|| ToolError::new("too much"))
     })
 }
 

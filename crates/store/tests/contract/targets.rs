@@ -55,7 +55,8 @@ async fn s8_2_targets_are_added_listed_and_removed(db: &TestDatabase) {
     let given = target("ops");
     assert_eq!((stored.kind, &stored.address), (given.kind, &given.address));
     assert_eq!((&stored.secret, stored.takes), (&given.secret, given.takes));
-    assert_eq!(targets.list(&namespace()).await.unwrap(), [stored.clone()]);
+    let listed = targets.list(&namespace()).await.unwrap();
+    assert_eq!(listed, std::slice::from_ref(&stored));
     assert_eq!(targets.remove(&elsewhere, "ops").await.unwrap(), None);
     assert_eq!(
         targets.remove(&namespace(), "ops").await.unwrap(),
