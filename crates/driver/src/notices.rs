@@ -2,8 +2,8 @@
 //! is made for what did not happen (S8.1, S8.2).
 //!
 //! Where a bundle's notifications go stands in the bundle. The targets of a namespace are asked for
-//! only by an append that holds a call, escalates an approval or fails the run, and are known for a second: a target that
-//! was just added or removed counts within that time.
+//! only by an append that holds a call, escalates an approval or fails the run, and are known for a
+//! second: a target that was just added or removed counts within that time.
 
 use sayso_rules::bundle::Notify;
 use sayso_run::{EscalatedTo, RunState, Step};

@@ -105,8 +105,6 @@ impl Artifacts<'_> {
         refuse_nul(&[("id", &new.id), ("name", &new.name), ("mime", &new.mime)])?;
         let sha256 = Digest::of(&new.content);
         let stored: u64 = write_on_both!(&self.0.0.database, |pool| {
-            #[cfg(feature = "hooks")]
-            sayso_driver::hooks::window("store.artifact").await;
             sqlx::query(
                 "INSERT INTO artifacts (id, namespace, run, name, mime, size, sha256, content, \
                  created_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT DO NOTHING",

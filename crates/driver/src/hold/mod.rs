@@ -255,7 +255,7 @@ impl<J: Journal, M: Models, T: Tools, P: Policy, H: Herald> Hold<J, M, T, P, H> 
         drain: &CancellationToken,
         draining: bool,
     ) -> Result<(), Stuck> {
-        let at_once = Box::pin(self.underway.next()).now_or_never();
+        let at_once = std::pin::pin!(self.underway.next()).now_or_never();
         if let Some(Some(done)) = at_once {
             return self.take_in(done).await;
         }
